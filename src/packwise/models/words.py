@@ -1,0 +1,64 @@
+"""Index terms: how text becomes the words the keyword leg matches.
+
+Every store indexes and searches these same terms, so a passage scores alike wherever
+it lives. Text from a user passes through here and so is never query syntax.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import unicodedata
+from functools import lru_cache
+from typing import Any
+
+import Stemmer
+
+ANALYZER = "packwise-en-1"
+"""Name of these rules; stores keep it and rebuild their keyword index when it changes."""
+
+# The words Lucene's English analyser leaves out: they match everything and say nothing.
+STOP_WORDS = frozenset(
+    "a an and are as at be but by for if in into is it no not of on or such that the their "
+    "then there these they this to was will with".split()
+)
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\W_]+")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*(?:(?:\.|::|->)[^\W\d]\w*)+|[^\W\d]*_\w*[^\W_]\w*")
+_MAX_LENGTH = 64
+_local = threading.local()
+
+
+def terms(text: str) -> list[str]:
+    """The index terms of a text, in order, with repetitions.
+
+    Words are case-folded, stripped of accents and stemmed (Snowball English). A dotted or
+    underscored identifier (``os.path.join``) also counts as one term of its own.
+    """
+    folded = _fold(text)
+    found = [_stem(word) for word in _WORD.findall(folded) if word not in STOP_WORDS]
+    found.extend(name[:_MAX_LENGTH] for name in _IDENTIFIER.findall(folded) if len(name) > 2)
+    return found
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(c for c in decomposed if not unicodedata.combining(c))
+
+
+@lru_cache(maxsize=65536)
+def _stem(word: str) -> str:
+    for apostrophe in ("'", "’"):
+        if word.endswith(f"{apostrophe}s"):
+            word = word[:-2]
+        word = word.replace(apostrophe, "")
+    return _stemmer().stemWord(word[:_MAX_LENGTH])
+
+
+def _stemmer() -> Any:
+    # A Snowball stemmer keeps state while it works: one a thread.
+    if not hasattr(_local, "stemmer"):
+        _local.stemmer = Stemmer.Stemmer("english")
+    return _local.stemmer

@@ -1,0 +1,138 @@
+"""What is stored: documents, their sections, links and passages.
+
+One law ties them together: every offset counts characters of ``Document.text``,
+so ``document.text[passage.start:passage.end] == passage.text``, and the same holds
+for sections, blocks and link anchors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
+
+
+class BlockKind(StrEnum):
+    """What a block of a section is; code and tables are never torn when chunked."""
+
+    TEXT = "text"
+    LIST = "list"
+    CODE = "code"
+    TABLE = "table"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, list, code block or table: ``text[start:end]`` of its document."""
+
+    kind: BlockKind
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The text under one heading, without its sub-sections.
+
+    ``path`` holds the headings from the top down, this section's own last; it is
+    empty for text before the first heading. The document's title is not part of it.
+    """
+
+    path: tuple[str, ...]
+    level: int
+    blocks: tuple[Block, ...]
+    start: int
+    end: int
+
+    @property
+    def header(self) -> str:
+        return self.path[-1] if self.path else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A reference from a document to another one.
+
+    ``href`` is what the author wrote, made absolute within the source (a document id
+    or a URL); ``target`` is the document of the same store it leads to, once resolved.
+    ``anchor`` is the linked text, at ``start`` in the linking document.
+    """
+
+    href: str
+    anchor: str = ""
+    start: int = 0
+    target: str | None = None
+    kind: str = "link"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One article: a file, a page, a row of a corpus.
+
+    ``id`` is unique and stable within its source (a relative path, a URL, a corpus id).
+    ``source_hash`` identifies the bytes it was read from: equal hash, nothing to do.
+    """
+
+    id: str
+    title: str
+    text: str
+    sections: tuple[Section, ...]
+    links: tuple[Link, ...] = ()
+    url: str = ""
+    lang: str = ""
+    metadata: Mapping[str, str] = NO_METADATA
+    source_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a section, the unit that is embedded, ranked and cited."""
+
+    id: str
+    document: str
+    doc_title: str
+    section_path: tuple[str, ...]
+    order_index: int
+    text: str
+    start: int
+    end: int
+    content_hash: str
+    embedder_version: str = ""
+    url: str = ""
+    lang: str = ""
+    metadata: Mapping[str, str] = field(default=NO_METADATA)
+
+    @property
+    def header(self) -> str:
+        return self.section_path[-1] if self.section_path else ""
+
+    @property
+    def heading(self) -> str:
+        """Title and section path on one line, as carried in front of the text."""
+        parts = [self.doc_title, *self.section_path]
+        return " > ".join(part for i, part in enumerate(parts) if part and part not in parts[:i])
+
+    @property
+    def indexed_text(self) -> str:
+        """What is embedded and searched: the heading, then the text."""
+        heading = self.heading
+        return f"{heading}\n{self.text}" if heading else self.text
+
+
+def passage_id(document_id: str, order_index: int) -> str:
+    """The id of a document's n-th passage; unique within a store."""
+    return f"{document_id}#{order_index}"
+
+
+def content_hash(*parts: str) -> str:
+    """A 128-bit hash of texts, as hex; parts cannot run into one another."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()

@@ -1,0 +1,149 @@
+"""Every knob: its name, environment variable, default, unit and reason, in one place.
+
+A value comes from the caller (Python or command line), else from the environment,
+else from the default here; ``Settings.origin`` says which.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, cast
+
+from packwise.errors import SettingError
+
+_TRUE = {"1", "on", "true", "yes"}
+_FALSE = {"0", "off", "false", "no"}
+
+
+def knob(
+    default: Any,
+    env: str,
+    reason: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+) -> Any:
+    """A field of ``Settings``; ``low``, ``high`` and ``choices`` bound its value."""
+    meta = {"env": env, "reason": reason, "low": low, "high": high, "choices": choices}
+    return field(default=default, metadata=meta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The knobs, checked; build one with ``Settings.load``."""
+
+    # Models
+    embedder: str = knob(
+        "bge-small-en-v1.5", "PACKWISE_EMBEDDER", "the embedder new stores are built with"
+    )
+    models_folder: str = knob(
+        "", "PACKWISE_MODELS", "a folder with models, searched before the installed ones"
+    )
+    allow_hub: bool = knob(
+        False, "PACKWISE_ALLOW_HUB", "let a missing model be fetched from the hub without asking"
+    )
+    threads: int = knob(
+        0, "PACKWISE_THREADS", "cores the models may use; 0 means all this process has", low=0
+    )
+
+    # Chunking
+    passage_tokens: int = knob(
+        320,
+        "PACKWISE_PASSAGE_TOKENS",
+        "largest passage with its heading, in the embedder's tokens",
+        low=32,
+        high=8192,
+    )
+    passage_overlap: float = knob(
+        0.125,
+        "PACKWISE_PASSAGE_OVERLAP",
+        "share of a passage repeated in the next",
+        low=0,
+        high=0.5,
+    )
+
+    # Retrieval
+    k_base: int = knob(
+        12, "RETRIEVAL_K_BASE", "candidates each leg brings before fusion", low=1, high=1000
+    )
+    vector_weight: float = knob(
+        0.7, "HYBRID_VECTOR_WEIGHT", "weight of the vector leg", low=0, high=1
+    )
+    keyword_weight: float = knob(
+        0.3, "HYBRID_KEYWORD_WEIGHT", "weight of the keyword leg", low=0, high=1
+    )
+    fusion: str = knob(
+        "weighted", "PACKWISE_FUSION", "how the legs become one list", choices=("weighted", "rrf")
+    )
+    rrf_k: int = knob(60, "PACKWISE_RRF_K", "rank offset of reciprocal rank fusion", low=1)
+
+    @classmethod
+    def load(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+        """Settings from overrides, then the environment, then the defaults.
+
+        An override of ``None`` counts as not given. Raises ``SettingError`` on a value
+        that its knob cannot take, naming the knob and what it takes.
+        """
+        environment = os.environ if env is None else env
+        values: dict[str, Any] = {}
+        for f in fields(cls):
+            if overrides.get(f.name) is not None:
+                values[f.name] = _checked(f.name, overrides[f.name], f.default, f.metadata)
+            elif environment.get(f.metadata["env"], "") != "":
+                variable = f.metadata["env"]
+                values[f.name] = _checked(variable, environment[variable], f.default, f.metadata)
+        unknown = overrides.keys() - {f.name for f in fields(cls)}
+        if unknown:
+            raise SettingError(
+                f"no such setting: {', '.join(sorted(unknown))}", fix="packwise settings"
+            )
+        return cls(**values)
+
+
+def _checked(name: str, raw: Any, default: Any, meta: Mapping[str, Any]) -> Any:
+    """``raw`` as the type of ``default``, within the knob's bounds."""
+    assert default is not MISSING
+    value: Any = raw
+    if isinstance(raw, str):
+        value = _parsed(name, raw.strip(), default)
+    elif isinstance(default, float) and isinstance(raw, int) and not isinstance(raw, bool):
+        value = float(raw)
+    if type(value) is not type(default):
+        raise SettingError(f"{name} takes {_kind(default)}, not {raw!r}", fix="packwise settings")
+    low, high = cast("float | None", meta["low"]), cast("float | None", meta["high"])
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"{low} to {high}" if high is not None else f"{low} or more"
+        raise SettingError(f"{name} takes {bounds}, not {raw!r}", fix="packwise settings")
+    choices = cast("tuple[str, ...]", meta["choices"])
+    if choices and value not in choices:
+        raise SettingError(
+            f"{name} takes one of {', '.join(choices)}, not {raw!r}", fix="packwise settings"
+        )
+    return value
+
+
+def _parsed(name: str, raw: str, default: Any) -> Any:
+    if isinstance(default, bool):
+        if raw.lower() in _TRUE:
+            return True
+        if raw.lower() in _FALSE:
+            return False
+    elif isinstance(default, (int, float)):
+        try:
+            number = type(default)(raw)
+        except ValueError:
+            number = None
+        if number is not None and number == number:
+            return number
+    else:
+        return raw
+    raise SettingError(f"{name} takes {_kind(default)}, not {raw!r}", fix="packwise settings")
+
+
+def _kind(default: Any) -> str:
+    if isinstance(default, bool):
+        return "on or off"
+    return {int: "a whole number", float: "a number", str: "text"}[type(default)]

@@ -1,0 +1,188 @@
+"""The Store protocol: what every store can do, and nothing a single one can.
+
+A store finds passages by vector and by keyword, hands out what it holds, and takes
+new documents through a ``Writer``. It knows nothing of questions, fusion or budgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from packwise.candidates import EVERYTHING, Filter
+from packwise.passages import Document, Link, Passage
+
+Key = int | str
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A passage found by one leg: the store's handle on it, and that leg's raw score."""
+
+    key: Key
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class TermStatistics:
+    """What BM25 needs to know of a store: its size, mean length, and how rare each term is.
+
+    ``frequency`` counts the passages that hold a term; a term the store lacks has 0.
+    """
+
+    passages: int
+    average_length: float
+    frequency: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentSummary:
+    """A document without its text."""
+
+    id: str
+    title: str
+    url: str
+    lang: str
+    source_hash: str
+    passages: int
+    pagerank: float
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What a store is and holds. ``version`` changes whenever its content does."""
+
+    location: str
+    kind: str
+    version: str
+    embedder: str
+    embedder_version: str
+    dim: int
+    documents: int
+    passages: int
+    links: int
+    size_bytes: int
+    details: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSummary:
+    """What a commit changed."""
+
+    added: int
+    changed: int
+    removed: int
+    unchanged: int
+    passages: int
+
+
+class Writer(Protocol):
+    """One build in progress; readers see nothing of it until ``commit``.
+
+    What is staged survives a kill: the next writer finds it by source hash and goes on.
+    Leaving the ``with`` block without ``commit`` keeps the staged work and the old content.
+    """
+
+    def source_hashes(self) -> Mapping[str, str]:
+        """Document id to source hash: what is stored or already staged, newest wins."""
+        ...
+
+    def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
+        """The vectors this store already has for these passage content hashes."""
+        ...
+
+    def keep(self, document_id: str) -> None:
+        """This document is unchanged: it stays (or its staged version is taken)."""
+        ...
+
+    def stage(self, document: Document, passages: Sequence[Passage], vectors: Vectors) -> None:
+        """Put a new or changed document down, one vector (row) a passage."""
+        ...
+
+    def commit(self, *, prune: bool = True) -> WriteSummary:
+        """Make it all visible at once; with ``prune``, whatever was neither kept nor
+        staged in this run disappears."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None: ...
+
+
+class Store(Protocol):
+    """A place that holds passages and finds them. Safe to use from several threads."""
+
+    def info(self) -> StoreInfo: ...
+
+    def vector_search(
+        self,
+        vector: Vectors,
+        k: int,
+        where: Filter = EVERYTHING,
+        among: Sequence[Key] | None = None,
+    ) -> list[Match]:
+        """The ``k`` passages of highest cosine, best first; ``among`` limits the search
+        to the given passages. Ties are broken by key, so equal calls answer equally."""
+        ...
+
+    def keyword_search(
+        self,
+        terms: Sequence[str],
+        k: int,
+        where: Filter = EVERYTHING,
+        among: Sequence[Key] | None = None,
+    ) -> list[Match]:
+        """The ``k`` passages of highest BM25 over any of the index terms, best first.
+        Only passages that hold at least one of the terms are returned."""
+        ...
+
+    def term_statistics(self, terms: Sequence[str]) -> TermStatistics: ...
+
+    def passages(self, keys: Sequence[Key]) -> list[Passage]:
+        """The passages of these keys, in that order; a vanished key is left out."""
+        ...
+
+    def vectors(self, keys: Sequence[Key]) -> Vectors:
+        """The stored vectors of these keys, one row each, L2-normalised."""
+        ...
+
+    def neighbours(self, key: Key, before: int = 1, after: int = 1) -> list[tuple[Key, Passage]]:
+        """The passage's neighbours in its document, in reading order, without itself."""
+        ...
+
+    def document(self, document_id: str) -> Document | None: ...
+
+    def document_passages(self, document_id: str) -> list[tuple[Key, Passage]]:
+        """All passages of a document, in reading order."""
+        ...
+
+    def documents(self) -> Iterator[DocumentSummary]:
+        """All documents, by id."""
+        ...
+
+    def links(self, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
+        """The resolved links that start in these documents, as (document id, link)."""
+        ...
+
+    def pagerank(self, document_ids: Sequence[str]) -> Mapping[str, float]:
+        """Stored PageRank over the links; all documents of a store sum to 1."""
+        ...
+
+    def writer(self, *, embedder: str, embedder_version: str, dim: int) -> Writer:
+        """Start a build. Raises ``EmbedderMismatch`` when the store's vectors come from
+        another embedder, ``StoreBusy`` when another build is running."""
+        ...
+
+    def close(self) -> None: ...
