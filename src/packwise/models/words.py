@@ -23,7 +23,7 @@ STOP_WORDS = frozenset(
     "then there these they this to was will with".split()
 )
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*|[^\W_]+")
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*(?:(?:\.|::|->)[^\W\d]\w*)+|[^\W\d]*_\w*[^\W_]\w*")
 _MAX_LENGTH = 64
 _local = threading.local()

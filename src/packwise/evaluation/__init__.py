@@ -1,0 +1,1 @@
+"""Data sets, metrics and comparison: every figure we state comes from here."""

@@ -1,0 +1,1 @@
+"""Building packs, their manifest, and the shelf of installed ones."""

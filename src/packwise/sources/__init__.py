@@ -1,0 +1,1 @@
+"""Documents in: one module a format, one walk for folders."""

@@ -1,0 +1,1 @@
+"""Where passages live: the Store protocol and its implementations."""
