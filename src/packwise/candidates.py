@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from packwise.passages import NO_METADATA, Passage
+from packwise.passages import Passage, no_metadata
 
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["weighted", "rrf"]
@@ -34,7 +34,7 @@ class Filter:
     node_type: str = ""
     documents: tuple[str, ...] = ()
     path_prefix: str = ""
-    metadata: Mapping[str, str] = field(default=NO_METADATA)
+    metadata: Mapping[str, str] = field(default_factory=no_metadata)
 
     def __bool__(self) -> bool:
         return bool(

