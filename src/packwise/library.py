@@ -78,9 +78,14 @@ class Library:
     def _opened(self) -> Pipeline:
         with self._lock:
             if self._pipeline is None:
-                embedder = self._embedder or _embedder_of(self._store.info(), self._settings)
-                self._pipeline = Pipeline(self._store, embedder, self._settings)
+                self._pipeline = Pipeline(self._store, self._load_embedder, self._settings)
             return self._pipeline
+
+    def _load_embedder(self) -> Embedder:
+        with self._lock:
+            if self._embedder is None:
+                self._embedder = _embedder_of(self._store.info(), self._settings)
+            return self._embedder
 
 
 def open_library(store: str, *, settings: Settings | None = None) -> Library:

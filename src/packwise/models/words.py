@@ -24,7 +24,11 @@ STOP_WORDS = frozenset(
 )
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_IDENTIFIER = re.compile(r"[^\W\d]\w*(?:(?:\.|::|->)[^\W\d]\w*)+|[^\W\d]*_\w*[^\W_]\w*")
+# Possessive, and only from the start of a word: a long run of letters is passed once, not
+# once for each of its letters.
+_IDENTIFIER = re.compile(
+    r"(?<!\w)(?:[^\W\d]\w*+(?:(?:\.|::|->)[^\W\d]\w*+)++|(?=[^\W_]*+_)(?=_*+[^\W_])\w++)"
+)
 _MAX_LENGTH = 64
 _local = threading.local()
 
@@ -44,7 +48,7 @@ def terms(text: str) -> list[str]:
 def _fold(text: str) -> str:
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 

@@ -10,7 +10,7 @@ score of what only the other one found, so no passage is ranked on half its evid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -53,9 +53,13 @@ def check(query: Query) -> None:
 
 
 class Pipeline:
-    """Searches one store with one embedder. Safe to use from several threads."""
+    """Searches one store with one embedder. Safe to use from several threads.
 
-    def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
+    ``embedder`` is called for the embedder when a question needs it: the keyword leg
+    alone works on a machine without any model.
+    """
+
+    def __init__(self, store: Store, embedder: Callable[[], Embedder], settings: Settings) -> None:
         self._store = store
         self._embedder = embedder
         self._settings = settings
@@ -77,7 +81,7 @@ class Pipeline:
             job = self._legs.submit(self._keyword_leg, query, terms, depth, aside)
         if query.mode != "keyword":
             with trace.stage("embed"):
-                asked = self._embedder.embed_query(query.text)
+                asked = self._embedder().embed_query(query.text)
             with trace.stage("vector") as stage:
                 found = self._store.vector_search(asked, depth, query.where)
                 vector = _leg(found)
@@ -100,7 +104,7 @@ class Pipeline:
                 weights=weights,
                 fusion=query.fusion,
                 rrf_k=self._settings.rrf_k,
-                similarity=self._embedder.similarity,
+                similarity=self._embedder().similarity if vector.ran else float,
             )
             stage.note(
                 strategy=query.fusion,

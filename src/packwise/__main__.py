@@ -1,0 +1,6 @@
+"""``python -m packwise`` is ``packwise``."""
+
+from packwise.cli import main
+
+if __name__ == "__main__":
+    main()

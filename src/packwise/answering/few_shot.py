@@ -1,0 +1,215 @@
+"""Step 8: worked examples that show the model what a good answer looks like.
+
+They come with the pack: ``few_shot_examples.json``, then ``eval/questions.jsonl``. An example
+that asks what is being asked is left out, so a graded answer never reaches the prompt of its
+own question.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from packwise import folders
+from packwise.models.base import Embedder, Vectors
+from packwise.passages import content_hash
+
+SHOWN = 3
+SAME_QUESTION = 0.95
+MOST_EXAMPLES = 2000
+MOST_BYTES = 32 * 1024 * 1024
+LONGEST_ANSWER = 4000
+
+CURATED = Path("few_shot_examples.json")
+GRADED = Path("eval") / "questions.jsonl"
+
+_ANSWER_NAMES = ("answer", "ground_truth", "expected", "expected_answer")
+
+_log = logging.getLogger("packwise")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question and an answer worth imitating."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """What was read; ``problems`` names each line that could not be used, and why."""
+
+    items: tuple[Example, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes whenever a question does."""
+        return content_hash(*(example.question for example in self.items))
+
+
+def load_examples(pack: Path | None = None, few_shot_path: Path | None = None) -> Examples:
+    """The examples of a pack folder, or of the one file ``few_shot_path``.
+
+    A question that occurs twice keeps its first answer. Files that are absent give nothing;
+    what is malformed is named in ``problems``.
+    """
+    if few_shot_path is not None:
+        files = [few_shot_path]
+    else:
+        files = [pack / CURATED, pack / GRADED] if pack is not None else []
+    found: dict[str, Example] = {}
+    problems: list[str] = []
+    for file in files:
+        if file.is_file():
+            for where, row in _rows(file, problems):
+                example = _example(row, where, problems)
+                if example is not None:
+                    found.setdefault(_folded(example.question), example)
+        elif few_shot_path is not None:
+            problems.append(f"{file.name}: no such file")
+    if len(found) > MOST_EXAMPLES:
+        problems.append(f"only the first {MOST_EXAMPLES} of {len(found)} examples are used")
+    return Examples(tuple(found.values())[:MOST_EXAMPLES], tuple(problems))
+
+
+class FewShot:
+    """Finds the examples nearest to a question. Safe to use from several threads."""
+
+    def __init__(self, examples: Examples, embedder: Embedder) -> None:
+        self._examples = examples.items
+        self._fingerprint = examples.fingerprint
+        self._embedder = embedder
+        self._vectors: Vectors | None = None
+        self._lock = threading.Lock()
+
+    def nearest(
+        self, question: str, k: int = SHOWN, *, exclude: frozenset[str] = frozenset()
+    ) -> list[Example]:
+        """The ``k`` examples whose questions are nearest by cosine, nearest first.
+
+        Those that ask the same, by their words or with a cosine of 0.95 and more, are left
+        out, and so are the questions in ``exclude`` (the evaluated set, say).
+        """
+        if not self._examples or k < 1:
+            return []
+        barred = {_folded(question), *(_folded(text) for text in exclude)}
+        # Both sides are embedded as plain texts: a query prefix would make all questions alike.
+        asked = self._embedder.embed_passages([question])[0]
+        cosines = self._question_vectors() @ asked
+        chosen: list[Example] = []
+        for i in np.argsort(-cosines, kind="stable"):
+            example = self._examples[int(i)]
+            if cosines[i] < SAME_QUESTION and _folded(example.question) not in barred:
+                chosen.append(example)
+                if len(chosen) == k:
+                    break
+        return chosen
+
+    def _question_vectors(self) -> Vectors:
+        with self._lock:
+            if self._vectors is None:
+                self._vectors = self._cached_vectors()
+            return self._vectors
+
+    def _cached_vectors(self) -> Vectors:
+        name = content_hash(self._fingerprint, self._embedder.version)
+        file = folders.cache() / "few-shot" / f"{name}.npy"
+        shape = (len(self._examples), self._embedder.dim)
+        try:
+            stored: Vectors = np.load(file, allow_pickle=False)
+            if stored.shape == shape and stored.dtype == np.float32:
+                return stored
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, EOFError) as error:
+            _log.info("made few-shot vectors anew, the cached ones are unreadable: %s", error)
+        vectors = self._embedder.embed_passages([e.question for e in self._examples])
+        try:
+            _write(file, vectors)
+        except OSError as error:
+            _log.info("few-shot vectors are not kept: %s", error)
+        return vectors
+
+
+def _rows(file: Path, problems: list[str]) -> Iterator[tuple[str, object]]:
+    """Each entry of a JSON list or of JSON lines, with where it stands."""
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            problems.append(f"{file.name}: larger than {MOST_BYTES // 2**20} MB, not read")
+            return
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{file.name}: {' '.join(str(error).split())}")
+        return
+    if file.suffix == ".jsonl":
+        for n, line in enumerate(text.splitlines(), start=1):
+            if line.strip():
+                yield from _parsed(line, f"{file.name} line {n}", problems)
+        return
+    for where, value in _parsed(text, file.name, problems):
+        listed = _listed(value)
+        if listed is None:
+            problems.append(f"{where}: not a list of examples")
+            return
+        for n, row in enumerate(listed, start=1):
+            yield f"{file.name} entry {n}", row
+
+
+def _parsed(text: str, where: str, problems: list[str]) -> Iterator[tuple[str, object]]:
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+        problems.append(f"{where}: not JSON ({reason})")
+    else:
+        yield where, value
+
+
+def _listed(value: object) -> list[object] | None:
+    if isinstance(value, dict):
+        value = cast("dict[str, Any]", value).get("examples")
+    return cast("list[object]", value) if isinstance(value, list) else None
+
+
+def _example(row: object, where: str, problems: list[str]) -> Example | None:
+    fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    question: object = fields.get("question")
+    answers = (fields.get(name) for name in _ANSWER_NAMES)
+    answer: object = next((a for a in answers if isinstance(a, str) and a.strip()), None)
+    if not isinstance(question, str) or not question.strip():
+        problems.append(f"{where}: no question")
+    elif not isinstance(answer, str):
+        problems.append(f"{where}: no answer")
+    elif len(answer) > LONGEST_ANSWER:
+        problems.append(f"{where}: the answer is longer than {LONGEST_ANSWER} characters")
+    else:
+        return Example(question.strip(), answer.strip())
+    return None
+
+
+def _folded(text: str) -> str:
+    return " ".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())
+
+
+def _write(file: Path, vectors: Vectors) -> None:
+    """Put the file in place whole, or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            np.save(out, vectors)
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)

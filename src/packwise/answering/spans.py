@@ -1,0 +1,272 @@
+"""The few words of a sentence that answer a question: a date, a name, a number, a phrase.
+
+Every run of up to ten words is a candidate. Its score is linear in features anyone can
+read: does its kind fit what is asked, does it begin and end where phrases do, how near are
+the question's words. The weights (``span_weights.json``) were fitted on the even questions of
+SQuAD 2.0's development set; the odd ones are for measuring.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+
+from packwise.answering.questions import Asked, Kind
+from packwise.answering.words import CONTENT, Class, Word, words_of
+
+LONGEST = 10
+_NEAR = 5.0
+_MOST_WORDS = 120
+
+Features = list[tuple[str, float]]
+
+_NOT_FIRST = frozenset(
+    {
+        Class.COMMA,
+        Class.CLOSE,
+        Class.DASH,
+        Class.STOP,
+        Class.CONJUNCTION,
+        Class.RELATIVE,
+        Class.QUOTE,
+        Class.OPEN,
+        Class.DETERMINER,
+    }
+)
+_NOT_LAST = frozenset(
+    {
+        Class.COMMA,
+        Class.OPEN,
+        Class.DASH,
+        Class.CONJUNCTION,
+        Class.DETERMINER,
+        Class.PREPOSITION,
+        Class.RELATIVE,
+        Class.AUXILIARY,
+        Class.PRONOUN,
+        Class.QUOTE,
+    }
+)
+_INNER = (
+    Class.COMMA,
+    Class.PREPOSITION,
+    Class.CONJUNCTION,
+    Class.AUXILIARY,
+    Class.RELATIVE,
+    Class.DETERMINER,
+    Class.PAST,
+    Class.ING,
+    Class.PRONOUN,
+    Class.OPEN,
+    Class.QUOTE,
+    Class.DASH,
+)
+_NUMERIC = frozenset({Class.NUMBER, Class.YEAR, Class.MONTH})
+_LEADS = frozenset(
+    "by in on at to of from as for with because called is was are were than about".split()
+)
+_TIME_WORDS = frozenset(
+    "century centuries decade decades year years month months day days week weeks hour hours "
+    "minute minutes bc ad bce ce era age morning night summer winter spring autumn".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Words ``first:last`` of a sentence, ``start:end`` of its text, with their score."""
+
+    first: int
+    last: int
+    start: int
+    end: int
+    score: float
+
+
+def spans(asked: Asked, sentence: str, sentence_score: float) -> list[Span]:
+    """Every candidate of a sentence with its score; none when the sentence has no words."""
+    words = words_of(sentence)[:_MOST_WORDS]
+    weights = _weights()
+    found: list[Span] = []
+    for first, last, features in candidates(asked, words, sentence_score):
+        score = sum(weights.get(name, 0.0) * value for name, value in features)
+        found.append(Span(first, last, words[first].start, words[last - 1].end, score))
+    return found
+
+
+def candidates(
+    asked: Asked, words: Sequence[Word], sentence_score: float
+) -> Iterator[tuple[int, int, Features]]:
+    """Each run of words that may be an answer, as (first, last, features)."""
+    view = _View(asked, words, sentence_score)
+    for first, word in enumerate(words):
+        if word.kind in _NOT_FIRST:
+            continue
+        opened = filled = 0
+        for last in range(first + 1, min(len(words), first + LONGEST) + 1):
+            final = words[last - 1].kind
+            opened += (final is Class.OPEN) - (final is Class.CLOSE)
+            if final is Class.STOP or opened < 0:
+                break
+            filled += final in CONTENT or final is Class.ADVERB
+            if filled and final not in _NOT_LAST:
+                yield first, last, view.features(first, last)
+
+
+class _View:
+    """A sentence as one question sees it."""
+
+    def __init__(self, asked: Asked, words: Sequence[Word], score: float) -> None:
+        self.asked = asked
+        self.words = words
+        self.score = score
+        self.matched = [
+            (i, asked.weights[word.term])
+            for i, word in enumerate(words)
+            if word.term in asked.weights
+        ]
+        self.places = {i for i, _ in self.matched}
+
+    def features(self, first: int, last: int) -> Features:
+        """All that is known of the words ``first:last``, by name."""
+        found: Features = [("sentence", self.score)]
+        self._shape(first, last, found)
+        self._borders(first, last, found)
+        self._overlap(first, last, found)
+        self._nearness(first, last, found)
+        self._company(first, last, found)
+        return found
+
+    def _shape(self, first: int, last: int, found: Features) -> None:
+        kind = self.asked.kind
+        inside = self.words[first:last]
+        found.append((f"fits:{kind}:{_look(inside)}", 1.0))
+        found.append((f"length:{min(last - first, 7)}", 1.0))
+        found.append((f"length:{kind}:{min(last - first, 6)}", 1.0))
+        held = {word.kind for word in inside}
+        found.extend((f"holds:{inner}", 1.0) for inner in _INNER if inner in held)
+        if first == 0 and last == 1 and inside[0].kind is Class.NAME:
+            found.append(("opens sentence", 1.0))
+
+    def _borders(self, first: int, last: int, found: Features) -> None:
+        words = self.words
+        opening, closing = words[first].kind, words[last - 1].kind
+        before = words[first - 1].kind if first else None
+        after = words[last].kind if last < len(words) else None
+        found.append((f"before:{before or 'none'}", 1.0))
+        found.append((f"first:{opening}", 1.0))
+        found.append((f"last:{closing}", 1.0))
+        found.append((f"after:{after or 'none'}", 1.0))
+        if before is opening is Class.NAME:
+            found.append(("cuts name:left", 1.0))
+        if after is closing is Class.NAME:
+            found.append(("cuts name:right", 1.0))
+        if before in (Class.LOWER, Class.PAST, Class.ING) and opening is Class.LOWER:
+            found.append(("cuts phrase:left", 1.0))
+        if after is closing is Class.LOWER:
+            found.append(("cuts phrase:right", 1.0))
+        if before in _NUMERIC and opening in _NUMERIC:
+            found.append(("cuts number:left", 1.0))
+        if after in _NUMERIC and closing in _NUMERIC:
+            found.append(("cuts number:right", 1.0))
+        if before is Class.OPEN and after is Class.CLOSE:
+            found.append(("in brackets", 1.0))
+        if before is after is Class.QUOTE:
+            found.append(("in quotes", 1.0))
+
+    def _overlap(self, first: int, last: int, found: Features) -> None:
+        content = [i for i in range(first, last) if self.words[i].term]
+        asked = sum(i in self.places for i in content)
+        if asked:
+            found.append(("asked words", asked / len(content)))
+            found.append(("asked words:any", 1.0))
+            if asked == len(content):
+                found.append(("asked words:only", 1.0))
+
+    def _nearness(self, first: int, last: int, found: Features) -> None:
+        near = left = right = 0.0
+        closest, heaviest = 0.0, (0.0, 0.0)
+        for place, weight in self.matched:
+            if first <= place < last:
+                continue
+            distance = first - place if place < first else place - last + 1
+            near += weight * math.exp(-distance / _NEAR)
+            closest = max(closest, 1.0 / distance)
+            heaviest = max(heaviest, (weight, math.exp(-distance / _NEAR)))
+            if place < first:
+                left += weight
+            else:
+                right += weight
+        found.append(("near", near))
+        found.append(("near:closest", closest))
+        found.append(("near:rarest", heaviest[1]))
+        found.append(("covered", left + right))
+        found.append((f"left:{self.asked.kind}", left - right))
+
+    def _company(self, first: int, last: int, found: Features) -> None:
+        asked, words = self.asked, self.words
+        if self._neighbour(first - 1, -1) in self.places:
+            found += [("asked word before", 1.0), (f"asked word before:{asked.kind}", 1.0)]
+        if self._neighbour(last, 1) in self.places:
+            found += [("asked word after", 1.0), (f"asked word after:{asked.kind}", 1.0)]
+        if first and words[first - 1].lower in _LEADS:
+            found.append((f"led:{asked.kind}:{words[first - 1].lower}", 1.0))
+        if (
+            first > 1
+            and words[first - 1].kind is Class.DETERMINER
+            and words[first - 2].kind is Class.AUXILIARY
+        ):
+            found.append((f"is a:{asked.kind}", 1.0))
+        if asked.verb:
+            if any(word.term == asked.verb for word in words[max(0, first - 4) : first]):
+                found.append((f"verb before:{asked.kind}", 1.0))
+            if any(word.term == asked.verb for word in words[last : last + 4]):
+                found.append((f"verb after:{asked.kind}", 1.0))
+        if asked.focus:
+            self._focus(first, last, found)
+
+    def _focus(self, first: int, last: int, found: Features) -> None:
+        """Where the noun of "which ..." or "how many ..." stands."""
+        focus, words = self.asked.focus, self.words
+        if words[last - 1].term == focus:
+            found.append(("noun:last", 1.0))
+        elif last < len(words) and words[last].term == focus:
+            counted = self.asked.kind is Kind.NUMBER
+            found.append(("noun:after number" if counted else "noun:after", 1.0))
+        elif any(word.term == focus for word in words[max(0, first - 2) : first]):
+            found.append(("noun:before", 1.0))
+
+    def _neighbour(self, place: int, step: int) -> int:
+        """The first content word from here on, in the same clause; -1 if there is none."""
+        while 0 <= place < len(self.words) and self.words[place].kind is not Class.STOP:
+            if self.words[place].kind in CONTENT:
+                return place
+            place += step
+        return -1
+
+
+def _look(words: Sequence[Word]) -> str:
+    """What a run of words looks like: a date, a number, a name, or plain words."""
+    kinds = {word.kind for word in words}
+    if Class.YEAR in kinds or Class.MONTH in kinds:
+        return "date"
+    if any(word.lower in _TIME_WORDS for word in words[-2:]):
+        return "time"
+    if Class.NUMBER in kinds:
+        figures = any(w.kind is Class.NUMBER and not w.text[0].isalpha() for w in words)
+        return "figures" if figures else "number word"
+    names = sum(word.kind is Class.NAME for word in words)
+    if not names:
+        return "plain"
+    if names < sum(bool(word.term) for word in words):
+        return "mixed"
+    return "one name" if names == 1 else "name" if names <= 3 else "long name"
+
+
+@lru_cache(maxsize=1)
+def _weights() -> Mapping[str, float]:
+    stored = files("packwise.answering").joinpath("span_weights.json").read_text("utf-8")
+    return json.loads(stored)

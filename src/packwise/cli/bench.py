@@ -1,0 +1,164 @@
+"""``packwise bench``: how fast this machine builds and searches, as ratios where it can."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from packwise.cli.console import out, print_json, size
+from packwise.errors import UsageError
+
+if TYPE_CHECKING:
+    from packwise.library import Library
+
+
+@click.group()
+def bench() -> None:
+    """Measure speed on this machine."""
+
+
+@bench.command("build")
+@click.argument("source")
+@click.option("--limit", default=0, metavar="N", help="Only the first N files of a folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def bench_build(source: str, limit: int, as_json: bool) -> None:
+    """Build SOURCE beside the bare embedder on the same texts, then build it again unchanged."""
+    from packwise.cli.progress import BuildProgress
+    from packwise.models.embedder import load_embedder
+    from packwise.packs.build import build_pack
+    from packwise.settings import Settings
+    from packwise.stores.pack import open_pack
+
+    settings = Settings.load()
+    embedder = load_embedder(settings.embedder, settings)
+    with tempfile.TemporaryDirectory(prefix="packwise-bench-") as scratch:
+        taken = _first_files(Path(source), limit, Path(scratch) / "source") if limit else source
+        target = str(Path(scratch) / "pack")
+        with BuildProgress("building", quiet=as_json) as progress:
+            report = build_pack([str(taken)], target, settings=settings, progress=progress)
+        peak = _peak_memory()
+        with open_pack(Path(target)) as store:
+            texts = [
+                passage.indexed_text
+                for document in store.documents()
+                for _, passage in store.document_passages(document.id)
+            ]
+            info = store.info()
+        started = time.perf_counter()
+        embedder.embed_passages(texts)
+        bare = time.perf_counter() - started
+        again = build_pack([str(taken)], target, settings=settings)
+    figures = {
+        "documents": info.documents,
+        "passages": info.passages,
+        "build_seconds": round(report.seconds, 2),
+        "build_passages_per_second": round(info.passages / report.seconds, 2),
+        "bare_embedder_passages_per_second": round(len(texts) / bare, 2),
+        "ratio": round(bare / report.seconds * info.passages / max(1, len(texts)), 4),
+        "unchanged_rebuild_seconds": round(again.seconds, 3),
+        "peak_memory_bytes": peak,
+        "pack_bytes": info.size_bytes,
+    }
+    if as_json:
+        print_json(figures)
+        return
+    _table(
+        f"building {source}",
+        [
+            ("documents, passages", f"{info.documents:,}, {info.passages:,}"),
+            ("build", f"{figures['build_passages_per_second']:.1f} passages/s"),
+            ("bare embedder", f"{figures['bare_embedder_passages_per_second']:.1f} passages/s"),
+            ("build / bare embedder", f"{figures['ratio']:.1%}"),
+            ("unchanged rebuild", f"{figures['unchanged_rebuild_seconds']:.2f} s"),
+            ("peak memory", size(peak)),
+            ("pack size", size(info.size_bytes)),
+        ],
+    )
+
+
+@bench.command("search")
+@click.argument("store")
+@click.option("--queries", "count", default=300, show_default=True, help="How many searches.")
+@click.option("-k", default=10, show_default=True, help="How many passages each.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def bench_search(store: str, count: int, k: int, as_json: bool) -> None:
+    """Time searches in STORE, stage by stage; the questions are made from its own headings."""
+    import numpy as np
+
+    from packwise.library import open_library
+
+    with open_library(store) as library:
+        questions = _questions(library, count)
+        library.search(questions[0], k)
+        rows = [library.search(question, k).trace.timings_ms() for question in questions]
+        info = library.info()
+    stages = list(dict.fromkeys(name for row in rows for name in row))
+    series = {name: [row.get(name, 0.0) for row in rows] for name in stages}
+    # The keyword leg runs while the question is embedded: it costs time only beyond that.
+    series["all"] = [sum(row.values()) - row.get("keyword", 0.0) for row in rows]
+    series["all but embed"] = [sum(row.values()) - row.get("embed", 0.0) for row in rows]
+    figures = {
+        name: {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95, 99)}
+        for name, values in series.items()
+    }
+    if as_json:
+        result = {"passages": info.passages, "searches": len(questions), "latency_ms": figures}
+        print_json(result)
+        return
+    from rich.table import Table
+
+    table = Table(title=f"{len(questions)} searches in {info.passages:,} passages, milliseconds")
+    for column in ("stage", "p50", "p95", "p99"):
+        table.add_column(column, justify="left" if column == "stage" else "right")
+    for name, values in figures.items():
+        table.add_row(name, *(f"{values[p]:.2f}" for p in ("p50", "p95", "p99")))
+    out().print(table)
+
+
+def _questions(library: Library, count: int) -> list[str]:
+    """Headings of the store's sections, spread evenly over its documents."""
+    headings: list[str] = []
+    for document in islice(library.store.documents(), 5000):
+        passages = library.store.document_passages(document.id)
+        headings.extend(dict.fromkeys(passage.heading for _, passage in passages))
+        if len(headings) > 20 * count:
+            break
+    if not headings:
+        raise UsageError("the store is empty: there is nothing to search")
+    step = max(1, len(headings) // count)
+    return headings[::step][:count]
+
+
+def _first_files(folder: Path, limit: int, target: Path) -> Path:
+    if not folder.is_dir():
+        raise UsageError("--limit takes the first files of a folder", fix="name a folder")
+    target.mkdir()
+    for path in islice(sorted(p for p in folder.iterdir() if p.is_file()), limit):
+        shutil.copy(path, target / path.name)
+    return target
+
+
+def _peak_memory() -> int:
+    import resource
+    import sys
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def _table(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    from rich.table import Table
+
+    table = Table(title=title, show_header=False)
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    for row in rows:
+        table.add_row(*row)
+    out().print(table)

@@ -1,0 +1,63 @@
+"""``packwise demo``: a pack out of documents that every machine has, and three searches."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from packwise.cli.console import out
+
+QUESTIONS = (
+    "How does Python decide which except clause handles an exception?",
+    "What is the difference between a list and a tuple display?",
+    "How are two search legs fused into one ranking in Packwise?",
+)
+
+
+@click.command()
+@click.option(
+    "--out", "target", default="demo-pack", show_default=True, metavar="PACK", help="Where to."
+)
+@click.option("-k", default=3, show_default=True, help="Hits to show for each question.")
+def demo(target: str, k: int) -> None:
+    """Build a pack from Python's own reference and Packwise's docs, then search it."""
+    from rich.rule import Rule
+
+    from packwise.cli.build import show as show_build
+    from packwise.cli.progress import BuildProgress
+    from packwise.cli.search import show as show_search
+    from packwise.library import open_library
+    from packwise.packs.build import build_pack
+
+    console = out()
+    with BuildProgress("building") as progress:
+        report = build_pack(_sources(), target, progress=progress)
+    show_build(report)
+    with open_library(target) as library:
+        for question in QUESTIONS:
+            console.print(Rule(f" {question} ", style="cyan"))
+            show_search(library.search(question, k))
+    console.print(Rule(style="cyan"))
+    console.print("Now ask it something yourself, or build a pack from your own documents:\n")
+    command = _command()
+    console.print(f'  {command} search {target} "how do decorators work?"')
+    console.print(f"  {command} pack info {target}")
+    console.print(f"  {command} build ~/notes --out my-pack")
+
+
+def _command() -> str:
+    """How this user starts Packwise: by its name where that works, else as just now."""
+    return "packwise" if shutil.which("packwise") else sys.argv[0]
+
+
+def _sources() -> list[str]:
+    """The reference that comes with Python, and our own docs where they can be found."""
+    sources = ["python:reference"]
+    docs = Path(str(resources.files("packwise"))).parent.parent / "docs"
+    if (docs / "sources.md").is_file():
+        sources.append(str(docs))
+    return sources

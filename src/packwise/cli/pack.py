@@ -1,0 +1,137 @@
+"""``packwise pack``: look at packs, check them, and keep them on the shelf."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from packwise.cli.console import clean, out, print_json, size
+from packwise.stores.locate import pack_folder
+
+
+@click.group()
+def pack() -> None:
+    """Look at, check, install and remove packs."""
+
+
+@pack.command()
+@click.argument("pack")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def info(pack: str, as_json: bool) -> None:
+    """Say what PACK holds and what it was built with."""
+    from dataclasses import asdict
+
+    from packwise.stores.locate import open_store
+
+    store = open_store(pack)
+    try:
+        found = store.info()
+        top = sorted(store.documents(), key=lambda d: (-d.pagerank, d.id))[:5]
+    finally:
+        store.close()
+    if as_json:
+        print_json({**asdict(found), "details": dict(found.details)})
+        return
+    from rich.table import Table
+
+    table = Table(title=clean(found.location), show_header=False)
+    table.add_column("what")
+    table.add_column("value", overflow="fold")
+    rows = [
+        ("kind", found.kind),
+        ("version", found.version),
+        ("documents", f"{found.documents:,}"),
+        ("passages", f"{found.passages:,}"),
+        ("links", f"{found.links:,}"),
+        ("embedder", f"{found.embedder} ({found.dim} dimensions)"),
+        ("embedder version", found.embedder_version),
+        ("size", size(found.size_bytes)),
+        *found.details.items(),
+    ]
+    if found.links:
+        rows.append(("most linked to", ", ".join(document.title for document in top)))
+    for name, value in rows:
+        table.add_row(name, clean(value))
+    out().print(table)
+
+
+@pack.command()
+@click.argument("pack")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def validate(pack: str, as_json: bool) -> None:
+    """Check PACK from end to end; exit 1 when something is wrong."""
+    from packwise.stores.pack import validate as find_problems
+
+    problems = find_problems(pack_folder(pack))
+    if as_json:
+        print_json({"pack": pack, "valid": not problems, "problems": problems})
+    elif problems:
+        for problem in problems:
+            click.echo(f"packwise: {clean(problem)}", err=True)
+    else:
+        click.echo(f"{pack}: nothing wrong")
+    if problems:
+        sys.exit(1)
+
+
+@pack.command()
+@click.argument("pack")
+@click.option("--name", default=None, help="The name to install it under; else its folder's.")
+@click.option("--replace", is_flag=True, help="Replace an installed pack of that name.")
+def install(pack: str, name: str | None, replace: bool) -> None:
+    """Copy PACK onto the shelf, so that its name opens it from anywhere."""
+    from packwise.packs import shelf
+
+    folder = shelf.install(Path(pack).expanduser(), name, replace=replace)
+    click.echo(f'installed: packwise search {folder.name} "your question"')
+
+
+@pack.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def list_installed(as_json: bool) -> None:
+    """List the installed packs."""
+    from packwise.packs import shelf
+
+    found = shelf.shelf()
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": entry.name,
+                    "folder": str(entry.folder),
+                    "documents": entry.info.documents if entry.info else None,
+                    "passages": entry.info.passages if entry.info else None,
+                    "problem": entry.problem,
+                }
+                for entry in found
+            ]
+        )
+        return
+    if not found:
+        click.echo("no pack is installed: packwise pack install PACK")
+        return
+    from rich.table import Table
+
+    table = Table(title="installed packs")
+    for column in ("name", "documents", "passages", "size"):
+        table.add_column(column, justify="left" if column == "name" else "right")
+    for entry in found:
+        info = entry.info
+        if info is None:
+            table.add_row(entry.name, clean(entry.problem), "", "")
+        else:
+            counts = (f"{info.documents:,}", f"{info.passages:,}", size(info.size_bytes))
+            table.add_row(entry.name, *counts)
+    out().print(table)
+
+
+@pack.command()
+@click.argument("name")
+def remove(name: str) -> None:
+    """Take the installed pack NAME off the shelf."""
+    from packwise.packs import shelf
+
+    shelf.remove(name)
+    click.echo(f"removed {name}")

@@ -1,0 +1,46 @@
+"""The command reference, written from the commands themselves.
+
+python -m packwise.cli.reference > docs/commands.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from packwise.cli import app
+
+_OPENING = """\
+# Commands
+
+Every command, as its `--help` says it. Exit code 0 means it did its work, 1 that it failed
+(one line on standard error says why and what to run), 2 that it was called wrongly.
+Commands that print results take `--json`.
+"""
+
+
+def reference() -> str:
+    """The whole page as Markdown."""
+    pages = [_OPENING]
+    for path, command in commands(app, ("packwise",)):
+        context = click.Context(command, info_name=" ".join(path), max_content_width=88)
+        pages.append(f"## `{' '.join(path)}`\n\n```text\n{command.get_help(context)}\n```\n")
+    return "\n".join(pages)
+
+
+def commands(
+    command: click.Command, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command below one, with the words that call it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None:
+                yield from commands(below, (*path, name))
+
+
+if __name__ == "__main__":
+    click.echo(reference(), nl=False)

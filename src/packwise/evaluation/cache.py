@@ -1,0 +1,107 @@
+"""A store for a data set, built once and found again until something it is made of changes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from contextlib import AbstractContextManager, nullcontext
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packwise import folders
+from packwise.errors import DataError, StoreError, StoreMissing
+from packwise.evaluation.data import DataSet
+from packwise.models.embedder import load_embedder
+from packwise.settings import Settings
+from packwise.stores.locate import open_store
+
+if TYPE_CHECKING:
+    from packwise.packs.build import Progress
+
+# The code that decides what a store holds. Its bytes are part of the key: a changed chunker
+# must never be measured on the passages of the old one.
+_MAKERS = (
+    "passages.py",
+    "sources",
+    "sentences.py",
+    "chunking.py",
+    "guard.py",
+    "models/words.py",
+    "stores/schema.py",
+)
+
+
+def store_path(dataset: DataSet, settings: Settings) -> Path:
+    """Where the data set's store is kept, whether or not it is there yet.
+
+    The name holds a hash of all that decides its content: the corpus, the embedder, the
+    chunking settings and the code that makes passages. Raises ``DataError`` without corpus.
+    """
+    if dataset.corpus is None:
+        raise DataError(
+            f"{dataset.folder} holds no corpus.jsonl to build a store from", fix="add --store STORE"
+        )
+    digest = hashlib.blake2b(digest_size=8)
+    with dataset.corpus.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    makings = (
+        dataset.corpus.name,
+        load_embedder(settings.embedder, settings).version,
+        str(settings.passage_tokens),
+        str(settings.passage_overlap),
+        _code_hash(),
+    )
+    for part in makings:
+        digest.update(b"\0" + part.encode())
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", dataset.name).strip("-.") or "data"
+    return folders.cache() / "eval" / f"{name[:48]}-{digest.hexdigest()}"
+
+
+def cached_store(
+    dataset: DataSet,
+    settings: Settings,
+    progress: AbstractContextManager[Progress] | None = None,
+) -> Path:
+    """The data set's store, built now if it is not there yet.
+
+    ``progress`` is entered only when there is something to build. A build that was
+    stopped is taken up where it was. Raises what a build raises.
+    """
+    place = store_path(dataset, settings)
+    try:
+        open_store(str(place)).close()
+    except StoreMissing:
+        with progress or nullcontext() as shown:
+            _build(dataset, place, settings, shown)
+    return place
+
+
+def _build(dataset: DataSet, place: Path, settings: Settings, progress: Progress | None) -> None:
+    from packwise.packs.build import build_pack
+
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"cannot keep stores in {place.parent}: {error.strerror}", fix="set PACKWISE_CACHE"
+        ) from error
+    build_pack([str(dataset.folder)], str(place), settings=settings, progress=progress)
+
+
+def _code_hash() -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    package = resources.files("packwise")
+    for name in _MAKERS:
+        for path in _modules(package.joinpath(name)):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _modules(place: Traversable) -> list[Traversable]:
+    if place.is_dir():
+        inside = (child for child in place.iterdir() if child.name.endswith(".py"))
+        return sorted(inside, key=lambda child: child.name)
+    return [place] if place.is_file() else []

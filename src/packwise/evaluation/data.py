@@ -1,0 +1,285 @@
+"""Judged questions: what is asked, and which documents are right.
+
+The shape is BEIR's: ``corpus.jsonl``, ``queries.jsonl`` (all splits) or
+``queries.SPLIT.jsonl``, and ``qrels/SPLIT.tsv``, each plain or gzipped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from packwise.errors import DataError, UsageError
+from packwise.passages import content_hash, no_metadata
+
+Half = Literal["tune", "report"]
+HALVES: tuple[Half, ...] = ("tune", "report")
+
+_USUAL_SPLITS = ("test", "dev")
+_SHAPE = "a folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
+_SCORE_HEADINGS = {"score", "rel", "relevance", "label", "grade", "judgment", "judgement"}
+_COLUMNS = {3: (0, 1, 2), 4: (0, 2, 3)}
+"""Where query, document and grade stand: BEIR's three columns, TREC's four."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question. ``answers`` are texts that count as right; a question is answerable
+    unless its data says otherwise."""
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    answerable: bool = True
+    metadata: Mapping[str, str] = field(default_factory=no_metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """Questions of one split with their judgements.
+
+    ``relevant`` maps a question's id to the grade of each judged document; a grade above
+    zero is relevant. ``documents`` counts the corpus, ``absent`` the relevant documents
+    that no search can find because they are not there; both are zero without a corpus.
+    """
+
+    name: str
+    folder: Path
+    split: str
+    questions: tuple[Question, ...]
+    relevant: Mapping[str, Mapping[str, int]]
+    corpus: Path | None = None
+    documents: int = 0
+    absent: int = 0
+    half: Half | None = None
+
+    @property
+    def judged(self) -> tuple[Question, ...]:
+        """The questions that have judgements, in the file's order."""
+        return tuple(q for q in self.questions if q.id in self.relevant)
+
+    def of_half(self, half: Half) -> DataSet:
+        """The same data set with the questions of one half only."""
+        questions = tuple(q for q in self.questions if half_of(q.id) == half)
+        relevant = {q.id: self.relevant[q.id] for q in questions if q.id in self.relevant}
+        return replace(self, questions=questions, relevant=relevant, half=half)
+
+
+def half_of(question_id: str) -> Half:
+    """The half a question belongs to: by a hash of its id, so always the same one."""
+    return HALVES[int(content_hash(question_id)[-1], 16) % 2]
+
+
+def load_dataset(
+    folder: str | Path, *, split: str | None = None, half: Half | None = None
+) -> DataSet:
+    """Read a BEIR-style folder.
+
+    Without ``split``, ``test`` is taken, else ``dev``, else the only one there is. Raises
+    ``DataError`` with file and line on malformed data, ``UsageError`` on an unknown split.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise DataError(f"{folder} {what}", fix=f"name {_SHAPE}")
+    chosen = _choose_split(root, split)
+    qrels = _plain_or_gzipped(root / "qrels", f"{chosen}.tsv")
+    assert qrels is not None
+    relevant, first_lines = _read_qrels(qrels)
+
+    own = _plain_or_gzipped(root, f"queries.{chosen}.jsonl")
+    queries = own or _plain_or_gzipped(root, "queries.jsonl")
+    if queries is None:
+        raise DataError(f"{root} holds no queries.{chosen}.jsonl or queries.jsonl")
+    questions = _read_questions(queries, only=None if own else relevant.keys())
+    asked = {q.id for q in questions}
+    for query_id, line in first_lines.items():
+        if query_id not in asked:
+            raise _bad(qrels, line, f"judges query {query_id!r}, which {queries.name} lacks")
+
+    corpus = corpus_file(root)
+    wanted = {doc for grades in relevant.values() for doc, grade in grades.items() if grade > 0}
+    documents, absent = _survey(corpus, wanted) if corpus else (0, 0)
+    data = DataSet(
+        name=root.resolve().name,
+        folder=root,
+        split=chosen,
+        questions=questions,
+        relevant=relevant,
+        corpus=corpus,
+        documents=documents,
+        absent=absent,
+    )
+    return data.of_half(half) if half else data
+
+
+def corpus_file(folder: Path) -> Path | None:
+    """The folder's corpus, plain or gzipped."""
+    return _plain_or_gzipped(folder, "corpus.jsonl")
+
+
+def _plain_or_gzipped(folder: Path, name: str) -> Path | None:
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _choose_split(root: Path, wanted: str | None) -> str:
+    files = [*(root / "qrels").glob("*.tsv"), *(root / "qrels").glob("*.tsv.gz")]
+    splits = sorted({path.name.partition(".tsv")[0] for path in files})
+    if not splits:
+        raise DataError(f"{root} holds no qrels/SPLIT.tsv", fix=f"name {_SHAPE}")
+    if wanted is not None:
+        if wanted not in splits:
+            raise UsageError(
+                f"{root} has no split {wanted!r}", fix=f"--split {' or '.join(splits)}"
+            )
+        return wanted
+    for usual in _USUAL_SPLITS:
+        if usual in splits:
+            return usual
+    if len(splits) > 1:
+        raise UsageError(
+            f"{root} has the splits {', '.join(splits)}", fix=f"--split {' or '.join(splits)}"
+        )
+    return splits[0]
+
+
+def _read_qrels(path: Path) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """The grades by query and document, and the line at which each query first stands."""
+    grades: dict[str, dict[str, int]] = {}
+    first_lines: dict[str, int] = {}
+    width = 0
+    for number, line in _lines(path):
+        columns = line.split("\t") if "\t" in line else line.split()
+        columns = [column.strip() for column in columns]
+        if not width:
+            if len(columns) not in _COLUMNS:
+                raise _bad(path, number, f"has {len(columns)} columns, not 3 or 4")
+            width = len(columns)
+            if columns[-1].lower() in _SCORE_HEADINGS:
+                continue
+        if len(columns) != width:
+            raise _bad(path, number, f"has {len(columns)} columns, the first line {width}")
+        query, document, score = (columns[i] for i in _COLUMNS[width])
+        if not query or not document:
+            raise _bad(path, number, "lacks a query or a document")
+        grade = _grade(score)
+        if grade is None:
+            raise _bad(path, number, f"the grade is a whole number, not {score!r}")
+        if grades.setdefault(query, {}).setdefault(document, grade) != grade:
+            raise _bad(path, number, f"judges {document!r} for {query!r} again, differently")
+        first_lines.setdefault(query, number)
+    if not grades:
+        raise DataError(f"{path}: holds no judgements")
+    return grades, first_lines
+
+
+def _grade(text: str) -> int | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else None
+
+
+def _read_questions(path: Path, only: Collection[str] | None) -> tuple[Question, ...]:
+    """The questions of a file; ``only``, when given, holds the ids to keep."""
+    questions: dict[str, Question] = {}
+    for number, record in _records(path):
+        identity = _identity(path, number, record)
+        text = record.get("text")
+        if not isinstance(text, str) or not text.strip():
+            raise _bad(path, number, f"query {identity!r} has no text")
+        if identity in questions:
+            raise _bad(path, number, f"query {identity!r} stands twice")
+        if only is None or identity in only:
+            questions[identity] = _question(path, number, identity, text, record)
+    return tuple(questions.values())
+
+
+def _question(
+    path: Path, number: int, identity: str, text: str, record: Mapping[str, Any]
+) -> Question:
+    extra = record.get("metadata") or {}
+    if not isinstance(extra, dict):
+        raise _bad(path, number, f"metadata of query {identity!r} is not an object")
+    metadata = cast("dict[str, Any]", extra)
+    answers = metadata.get("answers", [])
+    if not isinstance(answers, list) or any(
+        not isinstance(answer, str) for answer in cast("list[Any]", answers)
+    ):
+        raise _bad(path, number, f"answers of query {identity!r} are not a list of texts")
+    answerable = metadata.get("answerable", True)
+    if not isinstance(answerable, bool):
+        raise _bad(path, number, f"answerable of query {identity!r} is not true or false")
+    return Question(
+        id=identity,
+        text=text,
+        answers=tuple(cast("list[str]", answers)),
+        answerable=answerable,
+        metadata={
+            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for key, value in metadata.items()
+            if key not in ("answers", "answerable")
+        },
+    )
+
+
+def _survey(corpus: Path, wanted: set[str]) -> tuple[int, int]:
+    """How many documents the corpus holds, and how many of the wanted ones it lacks."""
+    missing = set(wanted)
+    count = 0
+    for number, record in _records(corpus):
+        missing.discard(_identity(corpus, number, record))
+        count += 1
+    if not count:
+        raise DataError(f"{corpus}: holds no documents")
+    return count, len(missing)
+
+
+def _identity(path: Path, number: int, record: Mapping[str, Any]) -> str:
+    identity = record.get("_id")
+    if isinstance(identity, int) and not isinstance(identity, bool):
+        return str(identity)
+    if not isinstance(identity, str) or not identity:
+        raise _bad(path, number, "has no _id")
+    return identity
+
+
+def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, line in _lines(path):
+        try:
+            record: Any = json.loads(line)
+        except ValueError as error:
+            raise _bad(path, number, f"is not JSON ({error})") from error
+        if not isinstance(record, dict):
+            raise _bad(path, number, "is not a JSON object")
+        yield number, cast("dict[str, Any]", record)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines that hold something, with their numbers from 1."""
+    number = 0
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            for number, raw in enumerate(file, start=1):
+                encoding = "utf-8-sig" if number == 1 else "utf-8"
+                try:
+                    line = raw.decode(encoding)
+                except UnicodeDecodeError as error:
+                    raise _bad(path, number, "is not UTF-8") from error
+                if line.strip():
+                    yield number, line.rstrip("\r\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read after line {number} ({error})") from error
+
+
+def _bad(path: Path, number: int, what: str) -> DataError:
+    return DataError(f"{path}:{number}: {what}")

@@ -1,0 +1,272 @@
+"""What may enter a store: passages that say something, and vectors of one embedder.
+
+A passage is judged by itself and by the passages of its own document, never by other
+documents: a build that skips what has not changed then keeps exactly what a full build
+keeps. The same text in two documents is stored twice and folded when it is searched.
+
+The rules for boilerplate are narrow on purpose. A banner that slips through costs a little
+noise; a real passage that is lost cannot be found.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from packwise.errors import EmbedderMismatch
+from packwise.passages import Passage
+
+
+class Reason(StrEnum):
+    """Why a passage was kept out."""
+
+    EMPTY = "empty"
+    BINARY = "binary"
+    BOILERPLATE = "boilerplate"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A passage that was kept out: the n-th of its document, and why."""
+
+    document: str
+    order_index: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class GuardReport:
+    """The passages that may be stored, in order, and those that may not."""
+
+    kept: tuple[Passage, ...]
+    drops: tuple[Drop, ...]
+
+    @property
+    def counts(self) -> Mapping[Reason, int]:
+        """How many passages each reason kept out."""
+        return Counter(drop.reason for drop in self.drops)
+
+
+Rule = tuple[Reason, Callable[[Passage], bool]]
+
+
+def is_empty(passage: Passage) -> bool:
+    """Whether the text holds neither letters nor digits."""
+    return _LETTER_OR_DIGIT.search(passage.text) is None
+
+
+def is_binary(passage: Passage) -> bool:
+    """Whether the text is bytes rather than words: control or replacement characters make up
+    a tenth of it, or most of it is an encoded blob (an embedded image, a key)."""
+    text = passage.text
+    unreadable = sum(map(len, _UNREADABLE.findall(text)))
+    if unreadable and unreadable * 10 >= len(text):
+        return True
+    return 2 * sum(len(run) for run in _BLOB.findall(text) if _encoded(run)) > len(text)
+
+
+def is_boilerplate(passage: Passage) -> bool:
+    """Whether the text belongs to the page rather than to its subject: a consent banner, a
+    copyright line, navigation, a bare list of links to other pages."""
+    if len(passage.text) <= _LONGEST_BANNER and (
+        _is_banner(passage) or _is_copyright(passage) or _is_navigation(passage.text)
+    ):
+        return True
+    return _is_link_list(passage)
+
+
+DEFAULT_RULES: tuple[Rule, ...] = (
+    (Reason.BINARY, is_binary),
+    (Reason.EMPTY, is_empty),
+    (Reason.BOILERPLATE, is_boilerplate),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Keeps passages out of a store by rule; the first rule that holds gives the reason.
+
+    What it decides on a document depends on that document alone.
+    """
+
+    rules: tuple[Rule, ...] = DEFAULT_RULES
+
+    def check(self, passages: Iterable[Passage]) -> GuardReport:
+        """Judge passages, given in reading order; of equal ones the first is kept."""
+        kept: list[Passage] = []
+        drops: list[Drop] = []
+        seen: set[tuple[str, ...]] = set()
+        for passage in passages:
+            reason = next((reason for reason, holds in self.rules if holds(passage)), None)
+            if reason is None:
+                key = _identity(passage)
+                reason = Reason.DUPLICATE if key in seen else None
+                seen.add(key)
+            if reason is None:
+                kept.append(passage)
+            else:
+                drops.append(Drop(passage.document, passage.order_index, reason))
+        return GuardReport(tuple(kept), tuple(drops))
+
+
+def check_embedder(
+    stored: str, new: str, *, location: str = "the store", allow_mixed: bool = False
+) -> None:
+    """Refuse vectors of another embedder than the store's.
+
+    ``stored`` and ``new`` are embedder versions; a store without one is still empty and
+    takes any. Raises ``EmbedderMismatch`` unless ``allow_mixed``.
+    """
+    if stored and stored != new and not allow_mixed:
+        raise EmbedderMismatch(
+            f"{location} holds vectors of embedder {stored}, these are of {new}",
+            fix="packwise build --reembed",
+        )
+
+
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+# Control characters but not white space; U+FFFD stands where a byte could not be decoded.
+_UNREADABLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\ufffd\ufffe\uffff\ud800-\udfff]+")
+_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}+")
+_LONGEST_BANNER = 600
+
+# Below this a text says little without its heading ("Returns None."), so it counts as the
+# same only under the same headings.
+_WORDS_THAT_STAND_ALONE = 20
+
+
+def _identity(passage: Passage) -> tuple[str, ...]:
+    words = passage.text.casefold().split()
+    path = passage.section_path if len(words) < _WORDS_THAT_STAND_ALONE else ()
+    return (passage.document, " ".join(words), *path)
+
+
+def _encoded(run: str) -> bool:
+    # Base64 mixes both cases and digits; a gene, a number or a ruling does not.
+    has = (str.isupper, str.islower, str.isdigit)
+    return all(any(map(kind, run)) for kind in has)
+
+
+def _subject(passage: Passage) -> str:
+    return " ".join((passage.doc_title, *passage.section_path)).casefold()
+
+
+_SITE_USES_COOKIES = re.compile(
+    r"\b(?:we|this (?:web ?)?site|our (?:web ?)?site|this page)\b[^.]{0,60}\bcookies\b"
+    r"|\bcookies\b[^.]{0,40}\b(?:on this (?:web ?)?site|on our (?:web ?)?site)\b"
+    r"|\bwe (?:value|care about) your privacy\b",
+    re.IGNORECASE,
+)
+_ASKS_CONSENT = re.compile(
+    r"\b(?:accept(?: all)?(?: cookies)?\s*(?:$|[.|!\n])|accept (?:all|cookies)|reject all"
+    r"|by (?:continuing|using|clicking|browsing)\b|if you continue\b|got it\b"
+    r"|(?:manage|change|cookie) (?:cookie |my |your )?(?:preferences|settings|choices)"
+    r"|you (?:consent|agree) to (?:the|our)\b)",
+    re.IGNORECASE,
+)
+_ABOUT_COOKIES = re.compile(r"cookie|privacy|gdpr|consent|data protection")
+
+
+def _is_banner(passage: Passage) -> bool:
+    if _ABOUT_COOKIES.search(passage.doc_title.casefold()):
+        return False
+    text = passage.text
+    return _SITE_USES_COOKIES.search(text) is not None and _ASKS_CONSENT.search(text) is not None
+
+
+_COPYRIGHT_MARK = re.compile(
+    r"(?:copyright\s*(?:©|\(c\))|©(?:\s*copyright)?|copyright(?=\s*\d{4}))"
+    r"[\s\d,–-]*(?:present\b)?",
+    re.IGNORECASE,
+)
+_RIGHTS = re.compile(r"\ball rights reserved\b|\bpowered by(?:\s\S+){1,2}$", re.IGNORECASE)
+_HOLDER_WORDS = frozenset("by the of and for its contributors authors developers".split())
+_ABOUT_RIGHTS = re.compile(r"copyright|licen[cs]e|legal|credit|acknowledg|author|about|imprint")
+
+
+def _is_copyright(passage: Passage) -> bool:
+    if _ABOUT_RIGHTS.search(_subject(passage)):
+        return False
+    marks = 0
+    for line in _nonblank_lines(passage.text):
+        rest, found = _COPYRIGHT_MARK.subn(" ", line, count=1)
+        rest, reserved = _RIGHTS.subn(" ", rest)
+        holder = rest.split()
+        # A holder is a name: a line with other words is a sentence about copyright.
+        named = all(not word[0].islower() or word in _HOLDER_WORDS for word in holder)
+        if not (found or reserved) or not named or len(holder) > 12:
+            return False
+        marks += found
+    return marks > 0
+
+
+_SEPARATOR = re.compile(r"\s*[|»›·•\n]\s*|\s+[/*>-]\s+|^[*+-]\s+", re.MULTILINE)
+_INLINE_SEPARATOR = re.compile(r"\S[ \t]*[|»›·•][ \t]*\S")
+_NAVIGATION = frozenset(
+    item.strip()
+    for item in """
+    home, homepage, main page, menu, main menu, navigation, search, about, help, faq, faqs,
+    support, blog, news, careers, jobs, press, login, log in, log out, logout, sign in, sign up,
+    sign out, register, join, my account, account, profile, cart, checkout, subscribe,
+    newsletter, rss, share, share this, tweet, print, email, privacy, terms, cookies, legal,
+    disclaimer, accessibility, imprint, copyright, next, previous, prev, back, top, up, index,
+    contents, table of contents, show more, read more, more, load more, view all, close, edit,
+    view source, view history, show source, random article, donate
+    """.split(",")
+)
+# These alone tell a menu from a list of things that happen to be called so.
+_CERTAIN_NAVIGATION = frozenset(
+    item.strip()
+    for item in """
+    about us, contact, contact us, site map, sitemap, privacy policy, terms of use,
+    terms of service, terms & conditions, terms and conditions, cookie policy, skip to content,
+    skip to main content, skip navigation, jump to content, toggle navigation, back to top,
+    next page, previous page, edit this page, edit on github, improve this page,
+    report an issue, report a bug
+    """.split(",")
+)
+
+
+def _is_navigation(text: str) -> bool:
+    items = [item.strip(" .:…←→<>«»‹›") for item in _SEPARATOR.split(text.casefold())]
+    items = [item for item in items if item]
+    certain = sum(item in _CERTAIN_NAVIGATION for item in items)
+    known = certain + sum(item in _NAVIGATION for item in items)
+    if not certain and not _INLINE_SEPARATOR.search(text):
+        return False
+    if any(len(item.split()) > 4 for item in items):
+        return False
+    return known == len(items) or (known >= 3 and known * 5 >= len(items) * 3)
+
+
+_LINKS_ELSEWHERE = re.compile(
+    r"(?:see also|related(?: (?:articles|pages|topics|links|posts|content|reading))?"
+    r"|you (?:may|might) also like|read next|on this page|in this (?:section|article)"
+    r"|table of contents)\W*",
+    re.IGNORECASE,
+)
+_ITEM_MARK = re.compile(r"^(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+")
+# An item that goes on to say what its target is: "os.path - work with file names".
+_EXPLAINED = re.compile(r"(?<!\b[A-Z])[.!?;:]$|\s[-–—=]\s|[:;]\s")
+_LONGEST_LINK_TEXT = 8
+
+
+def _is_link_list(passage: Passage) -> bool:
+    lines = _nonblank_lines(passage.text)
+    if lines and _LINKS_ELSEWHERE.fullmatch(lines[0]):
+        lines = lines[1:]
+    elif not _LINKS_ELSEWHERE.fullmatch(passage.header.strip()):
+        return False
+    for line in lines:
+        item = _ITEM_MARK.sub("", line)
+        if len(item.split()) > _LONGEST_LINK_TEXT or _EXPLAINED.search(item):
+            return False
+    return True
+
+
+def _nonblank_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]

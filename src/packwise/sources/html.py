@@ -1,0 +1,364 @@
+"""HTML: the text a reader of the page came for, without the page's furniture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from packwise.sources import front_matter, text
+from packwise.sources.flow import Draft, Flow, Inline, Span
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+DEEPEST = 4_000
+"""Elements nested deeper than this are read without their structure: the parser's time
+grows with the square of the depth (a minute at 100,000)."""
+
+_DROPPED = frozenset(
+    "script style noscript template nav svg iframe object embed canvas audio video button "
+    "select option input textarea dialog map head".split()
+)
+# Furniture around the content, but part of it when found inside main or article.
+_OUTSIDE = frozenset("header footer aside".split())
+_DROPPED_ROLES = frozenset("navigation banner contentinfo search menu".split())
+_DROPPED_CLASSES = frozenset(
+    "headerlink breadcrumb breadcrumbs navbar sidebar toc toctree-wrapper cookie-banner "
+    "skip-link sr-only visually-hidden noprint linenos mw-editsection".split()
+)
+_BLOCKS = frozenset(
+    "address article aside blockquote body caption center dd details div dl fieldset figcaption "
+    "figure footer form header hgroup hr html legend main p section summary table tbody td tfoot "
+    "th thead tr".split()
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_CELLS = frozenset(("td", "th"))
+_METADATA = frozenset("author date description keywords".split())
+_SECTIONING = frozenset("main article section".split())
+_LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
+
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
+_HIDDEN_STYLE = re.compile(r"(?i)display\s*:\s*none")
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
+# Elements without content, and those the parser closes by itself.
+_FLAT = frozenset(
+    "area base br col embed hr img input link meta source track wbr p li dt dd tr td th option "
+    "optgroup thead tbody tfoot colgroup rp rt".split()
+)
+_MARKUP = re.compile(r"(?i)<!--|<(script|style)\b|</?[a-z!][^<>]*>?")
+
+
+def read(source: str) -> Draft:
+    """Parse an HTML page, front matter (of site generators) and all."""
+    matter = front_matter.split(source)
+    flow = Flow()
+    draft = Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
+    if _depth(matter.rest) > DEEPEST:
+        text.write_paragraphs(flow, _without_tags(matter.rest))
+        return draft
+    page = _parse(matter.rest)
+    _read_head(page, draft)
+    content = _content(page)
+    if content is not None:
+        _Writer(flow, inside=content.tag != "body").write(content)
+    return draft
+
+
+def write_fragment(flow: Flow, source: str) -> None:
+    """Add a piece of HTML, as found in other formats, to a flow."""
+    if _depth(source) > DEEPEST:
+        text.write_paragraphs(flow, _without_tags(source))
+        return
+    body = _parse(source).body
+    if body is not None:
+        _Writer(flow, inside=True).write(body)
+
+
+def _parse(source: str) -> LexborHTMLParser:
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser(source)
+
+
+def _depth(source: str) -> int:
+    """About how deep elements are nested, judged from the tags alone."""
+    depth = deepest = 0
+    for closing, tag in _TAG.findall(source):
+        if tag.lower() in _FLAT:
+            continue
+        depth = max(depth - 1, 0) if closing else depth + 1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _without_tags(source: str) -> str:
+    """The text between the tags, each of which parts paragraphs; linear on any input."""
+    from html import unescape
+
+    lowered = source.lower()
+    parts: list[str] = []
+    position = 0
+    while (found := _MARKUP.search(source, position)) is not None:
+        parts.append(source[position : found.start()])
+        position = found.end()
+        closing = "-->" if found[0] == "<!--" else f"</{found[1].lower()}" if found[1] else ""
+        if closing:
+            position = lowered.find(closing, position)
+            if position < 0:
+                return unescape("\n\n".join(parts))
+            position += len(closing)
+    parts.append(source[position:])
+    return unescape("\n\n".join(parts))
+
+
+def _read_head(page: LexborHTMLParser, draft: Draft) -> None:
+    title = page.css_first("title")
+    draft.fallback_title = title.text() if title is not None else ""
+    root = page.css_first("html")
+    draft.lang = draft.lang or (root.attributes.get("lang") if root is not None else None) or ""
+    canonical = page.css_first('link[rel="canonical"]')
+    if canonical is not None:
+        draft.url = draft.url or (canonical.attributes.get("href") or "").strip()
+    for meta in page.css("meta[name]"):
+        name = (meta.attributes.get("name") or "").lower()
+        content = " ".join((meta.attributes.get("content") or "").split())
+        if name in _METADATA and content:
+            draft.metadata.setdefault(name, content)
+
+
+def _content(page: LexborHTMLParser) -> LexborNode | None:
+    """The element that holds the page's own text."""
+    for query in ("main, [role=main]", "article"):
+        found = page.css(query)
+        if len(found) == 1 and found[0].text(strip=True):
+            return found[0]
+    return page.body
+
+
+class _Writer:
+    """Walks the tree and writes into a flow; depth costs no stack.
+
+    ``inside`` says that the walk starts within the page's own content.
+    """
+
+    def __init__(self, flow: Flow, *, inside: bool) -> None:
+        self._flow = flow
+        self._inside = int(inside)
+        self._inline = Inline()
+        self._heading = 0
+        self._after_term = False
+        self._rows: list[list[Span]] | None = None
+        self._cell: Inline | None = None
+        self._enters: dict[str, Callable[[LexborNode], bool]] = {
+            "a": self._enter_link,
+            "br": self._enter_break,
+            "dt": self._enter_block,
+            "img": self._enter_image,
+            "li": self._enter_item,
+            "pre": self._enter_code,
+            "table": self._enter_table,
+            "tr": self._enter_row,
+            **dict.fromkeys(_HEADINGS, self._enter_heading),
+            **dict.fromkeys(_LISTS, self._enter_list),
+            **dict.fromkeys(_CELLS, self._enter_cell),
+        }
+        self._leaves: dict[str, Callable[[], None]] = {
+            "a": lambda: self._text.close_link(),
+            "dl": self._flush,
+            "dt": self._leave_term,
+            "li": self._leave_item,
+            "table": self._leave_table,
+            **dict.fromkeys(_HEADINGS, self._leave_heading),
+            **dict.fromkeys(_LISTS, self._leave_list),
+            **dict.fromkeys(_CELLS, self._leave_cell),
+        }
+
+    def write(self, root: LexborNode) -> None:
+        node = root.first_child
+        depth = 0
+        while node is not None:
+            if self._enter(node):
+                child = node.first_child
+                if child is not None:
+                    node = child
+                    depth += 1
+                    continue
+                self._leave(node)
+            while node.next is None and depth and node.parent is not None:
+                node = node.parent
+                depth -= 1
+                self._leave(node)
+            node = node.next
+        self._flush()
+
+    def _enter(self, node: LexborNode) -> bool:
+        """Whether what is inside is to be read."""
+        tag = node.tag or ""
+        if tag == "-text":
+            self._write(node.text_content or "")
+            return False
+        if tag.startswith("-") or self._is_furniture(tag, node):
+            return False
+        if tag in _SECTIONING:
+            self._inside += 1
+        enter = self._enters.get(tag)
+        if enter is not None:
+            return enter(node)
+        return self._enter_block(node) if tag in _BLOCKS else True
+
+    def _leave(self, node: LexborNode) -> None:
+        tag = node.tag or ""
+        if tag in _SECTIONING:
+            self._inside -= 1
+        leave = self._leaves.get(tag)
+        if leave is not None:
+            leave()
+        elif tag in _BLOCKS:
+            self._break()
+
+    def _is_furniture(self, tag: str, node: LexborNode) -> bool:
+        if tag in _DROPPED or (tag in _OUTSIDE and not self._inside):
+            return True
+        given = node.attributes
+        if not given:
+            return False
+        return (
+            "hidden" in given
+            or given.get("aria-hidden") == "true"
+            or (given.get("role") or "") in _DROPPED_ROLES
+            or not _DROPPED_CLASSES.isdisjoint((given.get("class") or "").split())
+            or _HIDDEN_STYLE.search(given.get("style") or "") is not None
+        )
+
+    @property
+    def _text(self) -> Inline:
+        return self._inline if self._cell is None else self._cell
+
+    def _write(self, content: str) -> None:
+        self._text.write_flowing(content)
+        if self._after_term and not content.isspace():
+            self._after_term = False
+
+    def _break(self) -> None:
+        """The edge of a block: ends a paragraph, unless the block is only part of a line."""
+        if self._cell is not None or self._heading:
+            self._text.write_flowing(" ")
+        elif not self._after_term:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._after_term = False
+        self._flow.paragraph(self._inline.finish())
+
+    def _enter_block(self, node: LexborNode) -> bool:
+        self._break()
+        return True
+
+    def _enter_link(self, node: LexborNode) -> bool:
+        self._text.open_link(node.attributes.get("href") or "")
+        return True
+
+    def _enter_break(self, node: LexborNode) -> bool:
+        if self._cell is not None or self._heading or self._inline.at_line_start:
+            self._break()
+        else:
+            self._inline.write("\n")
+        return False
+
+    def _enter_image(self, node: LexborNode) -> bool:
+        self._write(node.attributes.get("alt") or "")
+        return False
+
+    def _enter_code(self, node: LexborNode) -> bool:
+        for line_break in node.css("br"):
+            line_break.replace_with("\n")
+        self._flush()
+        self._flow.code(node.text())
+        return False
+
+    def _enter_heading(self, node: LexborNode) -> bool:
+        if not self._heading:
+            self._flush()
+            self._heading = _HEADINGS[node.tag or ""]
+        return True
+
+    def _leave_heading(self) -> None:
+        if self._heading:
+            level, self._heading = self._heading, 0
+            self._flow.heading(level, self._inline.finish())
+
+    def _enter_list(self, node: LexborNode) -> bool:
+        if self._cell is None:
+            self._flush()
+            start = node.attributes.get("start") or ""
+            number = int(start) if _NUMBER.fullmatch(start) else 1
+            self._flow.open_list(ordered=node.tag == "ol", start=number)
+        return True
+
+    def _leave_list(self) -> None:
+        if self._cell is None:
+            self._flush()
+            self._flow.close_list()
+
+    def _enter_item(self, node: LexborNode) -> bool:
+        if self._cell is None:
+            self._flush()
+            self._flow.open_item()
+        else:
+            self._break()
+        return True
+
+    def _leave_item(self) -> None:
+        if self._cell is None:
+            self._flush()
+            self._flow.close_item()
+        else:
+            self._break()
+
+    def _leave_term(self) -> None:
+        """A term and its definition stay together, on two lines."""
+        if self._cell is not None or self._inline.blank:
+            self._break()
+        else:
+            self._inline.write("\n")
+            self._after_term = True
+
+    def _enter_table(self, node: LexborNode) -> bool:
+        self._break()
+        # A query also looks at the element it is put to, so the children are asked.
+        layout = any(child.css_first(_LAYOUT) is not None for child in node.iter())
+        if self._rows is None and not self._heading and not layout:
+            self._flush()
+            self._rows = []
+        return True
+
+    def _leave_table(self) -> None:
+        if self._rows is not None and self._cell is None:
+            self._flush()
+            self._flow.table(self._rows)
+            self._rows = None
+        else:
+            self._break()
+
+    def _enter_row(self, node: LexborNode) -> bool:
+        if self._rows is None:
+            self._break()
+        else:
+            self._rows.append([])
+        return True
+
+    def _enter_cell(self, node: LexborNode) -> bool:
+        if self._rows:
+            self._cell = Inline()
+        else:
+            self._break()
+        return True
+
+    def _leave_cell(self) -> None:
+        if self._rows and self._cell is not None:
+            self._rows[-1].append(self._cell.finish())
+            self._cell = None
+        else:
+            self._break()

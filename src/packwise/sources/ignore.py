@@ -1,0 +1,150 @@
+"""Ignore rules: the syntax of ``.gitignore``, for ``.gitignore`` and ``.packwiseignore``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+FILES = (".gitignore", ".packwiseignore")
+"""Read in every folder; a later file and a deeper folder have the last word."""
+
+BUILT_IN = (
+    ".*",
+    "node_modules/",
+    "__pycache__/",
+    "__MACOSX/",
+    "_build/",
+    "_site/",
+    "*.egg-info/",
+    "*.dist-info/",
+)
+"""What is passed over unless a ``!pattern`` takes it back in: hidden files, installed
+packages and what site generators write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of an ignore file. ``pattern`` is matched against a whole path."""
+
+    pattern: re.Pattern[str]
+    ignore: bool
+    folders_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules that hold in a folder, the most general first."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def ignored(self, path: str, *, folder: bool) -> bool:
+        """Whether a path, relative to the source, is passed over: the last match decides.
+
+        Ask for a folder before what is in it: nothing in an ignored folder can be
+        taken back in.
+        """
+        for rule in reversed(self.rules):
+            if (folder or not rule.folders_only) and rule.pattern.fullmatch(path):
+                return rule.ignore
+        return False
+
+    def with_lines(self, lines: Iterable[str], folder: str = "") -> Rules:
+        """These rules and those of an ignore file that lies in ``folder``."""
+        added = [rule for line in lines if (rule := _rule(line, folder)) is not None]
+        return Rules((*self.rules, *added)) if added else self
+
+
+def _rule(line: str, folder: str) -> Rule | None:
+    line = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line.rstrip("\r\n"))
+    if not line or line.startswith("#"):
+        return None
+    negated = line.startswith("!")
+    line = line[1:] if negated else line
+    folders_only = line.endswith("/")
+    line = line.rstrip("/") if folders_only else line
+    if not line:
+        return None
+    anchored = "/" in line
+    body = _translated(line.lstrip("/") if line.startswith("/") else line)
+    if body is None:
+        return None
+    lead = re.escape(f"{folder}/") if folder else ""
+    anywhere = "" if anchored else "(?:.+/)?"
+    return Rule(re.compile(f"{lead}{anywhere}{body}", re.DOTALL), not negated, folders_only)
+
+
+def _translated(pattern: str) -> str | None:
+    """The pattern as a regular expression; ``None`` for one that can match nothing."""
+    parts: list[str] = []
+    at = 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
+            parts.append("(?:.+/)?")
+            at += 3
+        elif pattern.startswith("/**", at) and at + 3 == len(pattern):
+            parts.append("/.+")
+            at += 3
+        else:
+            part, at = _one(pattern, at)
+            if part is None:
+                return None
+            parts.append(part)
+    return "".join(parts)
+
+
+def _one(pattern: str, at: int) -> tuple[str | None, int]:
+    """The expression for what stands at ``at``, and where the next thing starts."""
+    char = pattern[at]
+    if char == "*":
+        while at < len(pattern) and pattern[at] == "*":
+            at += 1
+        return "[^/]*", at
+    if char == "?":
+        return "[^/]", at + 1
+    if char == "\\":
+        if at + 1 == len(pattern):
+            return None, at
+        return re.escape(pattern[at + 1]), at + 2
+    if char == "[":
+        return _class(pattern, at)
+    return re.escape(char), at + 1
+
+
+def _class(pattern: str, at: int) -> tuple[str | None, int]:
+    end = at + 1
+    negated = pattern[end : end + 1] in ("!", "^")
+    end += negated
+    members: list[str] = []
+    while end < len(pattern) and (pattern[end] != "]" or not members):
+        named = re.match(r"\[:([a-z]+):\]", pattern[end:])
+        if named is not None:
+            members.append(_NAMED.get(named[1], ""))
+            end += named.end()
+            continue
+        if pattern[end] == "\\" and end + 1 < len(pattern):
+            end += 1
+            members.append(re.escape(pattern[end]))
+        elif pattern[end] == "-" and members and pattern[end + 1 : end + 2] not in ("]", ""):
+            members.append("-")
+        else:
+            members.append(re.escape(pattern[end]))
+        end += 1
+    if end >= len(pattern):
+        return None, end
+    expression = f"[{'^/' if negated else ''}{''.join(members)}]"
+    try:
+        re.compile(expression)
+    except re.error:
+        return None, end
+    return f"(?!/){expression}", end + 1
+
+
+_NAMED = {
+    "alnum": "A-Za-z0-9",
+    "alpha": "A-Za-z",
+    "digit": "0-9",
+    "lower": "a-z",
+    "space": r"\s",
+    "upper": "A-Z",
+}

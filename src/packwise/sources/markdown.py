@@ -1,0 +1,275 @@
+"""Markdown: CommonMark with tables, strikethrough and ``[[wiki links]]``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from packwise.sources import front_matter, html
+from packwise.sources.flow import Draft, Flow, Inline, Span
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+SEGMENT = 1 << 20
+"""Characters parsed at a time. The parser's tokens take up to 300 times the memory of
+their text (short list items), so a large file is parsed in pieces, cut between blocks."""
+
+_DEEPEST = 60
+_INLINE_LIMIT = 200_000
+_BRACKET_LIMIT = 2_000
+_FENCE = re.compile(r"(?m)^ {0,3}(`{3,}|~{3,})([^\n]*)$")
+_CUT = re.compile(r"(?m)^(?=#{1,6}[ \t])|(?<=\n\n)(?=\S)")
+_DEFINITION = re.compile(r"(?m)^ {0,3}\[[^\]\n]+\]:[^\n]+$")
+# A page name has a letter in it (a matrix of numbers has not); a link's text in double
+# brackets is no wiki link.
+_WIKI = re.compile(
+    r"\[\[(?=[^\[\]\n]{0,200}[^\W\d_])([^\[\]|\s](?:[^\[\]|\n]{0,198}[^\[\]|\s])?)"
+    r"(?:\|([^\[\]\n]{0,200}))?\]\](?![(\[])"
+)
+_PLAIN_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\s]*)[^()\n]*\)")
+_LINK_TAG = re.compile(r"""(?is)<a\s[^>]*?href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""")
+_CONTAINER_MARKS = re.compile(r"(?m)^[>*+\-\s]+")
+
+
+def read(text: str) -> Draft:
+    """Parse a Markdown file, front matter and all."""
+    matter = front_matter.split(text)
+    flow = Flow()
+    write(flow, matter.rest)
+    return Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
+
+
+def write(flow: Flow, text: str) -> None:
+    """Add the blocks of a Markdown text to a flow, in time linear in its length."""
+    parser = _parser()
+    env: dict[str, Any] = {}
+    if len(text) > 2 * SEGMENT:
+        # A link may be defined in any piece of the file.
+        parser.parse("\n".join(_DEFINITION.findall(text)), env)
+    for segment, is_code in _segments(text):
+        if is_code:
+            flow.code(segment)
+        else:
+            _Writer(flow, parser, env).write(parser.parse(segment, env))
+
+
+def _segments(text: str) -> Iterator[tuple[str, bool]]:
+    """Pieces to parse one by one, cut between blocks; the flag marks bare code."""
+    if len(text) <= 2 * SEGMENT:
+        yield text, False
+        return
+    position = 0
+    for start, end in _large_fences(text):
+        yield from ((piece, False) for piece in _cut(text, position, start, _CUT))
+        body = text.index("\n", start) + 1
+        last = max(text.rfind("\n", body, end), body)
+        yield from ((piece, True) for piece in _cut(text, body, last, None))
+        position = end
+    yield from ((piece, False) for piece in _cut(text, position, len(text), _CUT))
+
+
+def _large_fences(text: str) -> Iterator[tuple[int, int]]:
+    """Fenced code blocks too large for one piece, fences included."""
+    opened: re.Match[str] | None = None
+    for fence in _FENCE.finditer(text):
+        if opened is None:
+            if "`" not in fence[2] or fence[1][0] == "~":
+                opened = fence
+        elif fence[1].startswith(opened[1]) and not fence[2].strip():
+            if fence.end() - opened.start() > SEGMENT:
+                yield opened.start(), fence.end()
+            opened = None
+    if opened is not None and len(text) - opened.end() > SEGMENT:
+        yield opened.start(), len(text)
+
+
+def _cut(text: str, start: int, end: int, best: re.Pattern[str] | None) -> Iterator[str]:
+    """``text[start:end]`` in pieces of about a segment, cut at ``best`` or a line's end."""
+    while end - start > 2 * SEGMENT:
+        found = best.search(text, start + SEGMENT, start + 2 * SEGMENT) if best else None
+        cut = found.start() if found else text.find("\n", start + SEGMENT, end) + 1
+        if not start < cut < end:
+            break
+        yield text[start:cut]
+        start = cut
+    if start < end:
+        yield text[start:end]
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"maxNesting": 2 * _DEEPEST})
+    parser.enable(["table", "strikethrough"])
+    # Inline markup is parsed block by block while writing: its tokens are never all there.
+    parser.disable(["inline"])
+    for name in ("list", "blockquote"):
+        rules = {rule.name: rule for rule in parser.block.ruler.__rules__}
+        parser.block.ruler.at(name, _not_too_deep(rules[name].fn), {"alt": rules[name].alt})
+    parser.inline.ruler.before("link", "wiki_link", _wiki_link)
+    return parser
+
+
+def _not_too_deep(rule: Callable[..., bool]) -> Callable[..., bool]:
+    """A container rule that leaves what is nested too deep to the paragraph rule; the
+    parser itself would drop that text."""
+
+    def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        return state.level < _DEEPEST and rule(state, start, end, silent)
+
+    return bounded
+
+
+def _wiki_link(state: StateInline, silent: bool) -> bool:
+    if not state.src.startswith("[[", state.pos):
+        return False
+    match = _WIKI.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        if state.pending.endswith("!"):
+            state.pending = state.pending[:-1]
+        token = state.push("wiki_link", "", 0)
+        token.content = (match[2] or "").strip() or match[1]
+        token.info = match[1]
+    state.pos = match.end()
+    return True
+
+
+class _Writer:
+    """Writes block tokens into a flow."""
+
+    def __init__(self, flow: Flow, parser: MarkdownIt, env: dict[str, Any]) -> None:
+        self._flow = flow
+        self._parser = parser
+        self._env = env
+        self._heading = 0
+        self._rows: list[list[Span]] = []
+        self._in_table = False
+        self._handlers: dict[str, Callable[[Token], None]] = {
+            "heading_open": self._open_heading,
+            "heading_close": self._close_heading,
+            "inline": self._inline,
+            "fence": self._code,
+            "code_block": self._code,
+            "html_block": self._html,
+            "table_open": self._open_table,
+            "tr_open": self._open_row,
+            "table_close": self._close_table,
+            "bullet_list_open": self._open_list,
+            "ordered_list_open": self._open_list,
+            "list_item_open": lambda token: self._flow.open_item(),
+            "list_item_close": lambda token: self._flow.close_item(),
+            "bullet_list_close": lambda token: self._flow.close_list(),
+            "ordered_list_close": lambda token: self._flow.close_list(),
+        }
+
+    def write(self, tokens: list[Token]) -> None:
+        for token in tokens:
+            handler = self._handlers.get(token.type)
+            if handler is not None:
+                handler(token)
+
+    def _open_heading(self, token: Token) -> None:
+        # A heading inside a quotation is not part of this document's outline.
+        self._heading = int(token.tag[1:]) if token.level == 0 else 0
+
+    def _close_heading(self, token: Token) -> None:
+        self._heading = 0
+
+    def _inline(self, token: Token) -> None:
+        content = token.content
+        if token.level >= _DEEPEST:
+            content = _CONTAINER_MARKS.sub("", content)
+        span = self._span(content)
+        if self._in_table:
+            self._rows[-1].append(span)
+        elif self._heading:
+            self._flow.heading(self._heading, span)
+        else:
+            self._flow.paragraph(span)
+
+    def _code(self, token: Token) -> None:
+        self._flow.code(token.content)
+
+    def _html(self, token: Token) -> None:
+        html.write_fragment(self._flow, token.content)
+
+    def _open_table(self, token: Token) -> None:
+        self._in_table = True
+        self._rows = []
+
+    def _open_row(self, token: Token) -> None:
+        self._rows.append([])
+
+    def _close_table(self, token: Token) -> None:
+        self._in_table = False
+        self._flow.table(self._rows)
+
+    def _open_list(self, token: Token) -> None:
+        ordered = token.type == "ordered_list_open"
+        self._flow.open_list(ordered=ordered, start=int(token.attrGet("start") or 1))
+
+    def _span(self, content: str) -> Span:
+        inline = Inline()
+        if len(content) > _INLINE_LIMIT or content.count("[") > _BRACKET_LIMIT:
+            _write_roughly(inline, content)
+        else:
+            children: list[Token] = []
+            self._parser.inline.parse(content, self._parser, self._env, children)
+            for child in children:
+                _write_inline(inline, child)
+        return inline.finish()
+
+
+def _write_inline(inline: Inline, token: Token) -> None:
+    match token.type:
+        case "text" | "code_inline" | "text_special":
+            inline.write(token.content)
+        case "softbreak":
+            inline.write_flowing(" ")
+        case "hardbreak":
+            inline.write("\n")
+        case "link_open":
+            inline.open_link(str(token.attrGet("href") or ""))
+        case "link_close":
+            inline.close_link()
+        case "image":
+            inline.write(token.content)
+        case "wiki_link":
+            inline.link(token.info, token.content, wiki=True)
+        case "html_inline":
+            _write_tag(inline, token.content)
+        case _:
+            pass
+
+
+def _write_tag(inline: Inline, tag: str) -> None:
+    lowered = tag[:4].lower()
+    if lowered.startswith("<br"):
+        inline.write("\n")
+    elif lowered == "</a>":
+        inline.close_link()
+    elif (found := _LINK_TAG.match(tag)) is not None:
+        inline.open_link(found[1] or found[2] or found[3] or "")
+
+
+def _write_roughly(inline: Inline, content: str) -> None:
+    """Text with links, for one block of a size or a density of brackets on which the
+    parser takes seconds."""
+    position = 0
+    for link in _PLAIN_LINK.finditer(content):
+        inline.write_flowing(content[position : link.start()])
+        if link[0].startswith("!"):
+            inline.write(link[1])
+        else:
+            inline.link(link[2], link[1])
+        position = link.end()
+    inline.write_flowing(content[position:])

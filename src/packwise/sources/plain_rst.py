@@ -1,0 +1,328 @@
+"""Plain text laid out like reStructuredText, read line by line in linear time.
+
+This is what ``pydoc`` topics look like, and the way out for reStructuredText that is
+too large for docutils: underlined headings, paragraphs, bullets, indented code,
+definitions and grid tables are told apart by their layout alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from packwise.sources.flow import Anchor, Flow, Inline, Span
+
+Annotate = Callable[[str], tuple[Anchor, ...]]
+
+_DEEPEST = 30
+_ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
+_BULLET = re.compile(r"[ ]*(?:([*+\-•])|\(?(\d{1,9}|#)[.)])[ ]+(?=\S)")
+_FOOTNOTE = re.compile(r"(?:\.\. )?(\[[#\w]{1,40}\])[ ]+(?=\S)")
+_DIRECTIVE = re.compile(r"\.\.[ ]+([\w:+.\-]+)::(?:[ ]+(.*))?$")
+_RUBRIC = re.compile(r"-\[ (.+) \]-$")
+_LABEL = re.compile(r"(?:Note|Warning|See also|Important|Tip|Caution|Attention|Hint)[^.]{0,30}:$")
+_PROMPT = re.compile(r">>> |\(Pdb\) |[$>] ")
+_CODE_DIRECTIVES = frozenset("code code-block sourcecode parsed-literal doctest math".split())
+_WORD = re.compile(r"""["“‘'(\[*]*[A-Za-z][A-Za-z’'\-]*[)\]"”’'*.,;:!?…]*$|["“*]\S*$""")
+_SENTENCE_START = re.compile(r"""["“‘'(\[*]*[A-Z0-9]""")
+_BROKEN_WORD = re.compile(r"(?<=[a-z])-$")
+_MARKUP = re.compile(
+    r"""(?P<quoted>"[^"\n]*")"""
+    r"""|``(?P<literal>[^`]+)``"""
+    r"""|(?::[\w:+.\-]+:)?`(?P<shown>[^`<]+?)(?:\s*<(?P<href>[^`<>]+)>)?`_{0,2}"""
+    r"""|(?<![\w*])\*\*(?P<strong>[^\s*](?:[^*\n]*[^\s*])?)\*\*(?![\w*])"""
+    r"""|(?<![\w*])\*(?P<emphasis>[^\s*](?:[^*\n]*[^\s*])?)\*(?![\w*])"""
+)
+
+
+def write(flow: Flow, text: str, annotate: Annotate | None = None) -> None:
+    """Add the blocks of such a text to a flow.
+
+    ``annotate`` is given the text of each paragraph and names the links in it.
+    """
+    lines = [line.rstrip().expandtabs() for line in text.split("\n")]
+    _Reader(flow, lines, annotate).region(0, len(lines), 0, 0)
+
+
+class _Reader:
+    def __init__(self, flow: Flow, lines: list[str], annotate: Annotate | None) -> None:
+        self._flow = flow
+        self._lines = lines
+        self._annotate = annotate
+        self._styles: list[str] = []
+        self._lead = ""
+
+    def region(self, at: int, end: int, margin: int, depth: int) -> None:
+        """Read ``lines[at:end]``, whose text starts at column ``margin``."""
+        while at < end:
+            if not self._lines[at]:
+                at += 1
+            elif self._indent(at) > margin:
+                after = self._deeper_until(at, end, margin)
+                self._indented(at, after, depth)
+                at = after
+            else:
+                at = self._one(at, end, depth)
+        self._flush()
+
+    def _one(self, at: int, end: int, depth: int) -> int:
+        """Read what starts at line ``at``; returns the line after it."""
+        line = self._lines[at]
+        margin = self._indent(at)
+        if (after := self._heading(at, end)) > at:
+            return after
+        if line.startswith(("+-", "+="), margin):
+            return self._table(at, end, margin)
+        if line.startswith("..", margin) and line[margin + 2 : margin + 3] in ("", " "):
+            return self._explicit(at, end, margin, depth)
+        if depth < _DEEPEST:
+            if _BULLET.match(line):
+                return self._list(at, end, margin, depth)
+            if (footnote := _FOOTNOTE.match(line, margin)) is not None:
+                self._flush()
+                self._lead = f"{footnote[1]} "
+                return self._item(at, end, margin, footnote.end(), depth)
+        return self._paragraph(at, end, margin, depth)
+
+    def _heading(self, at: int, end: int) -> int:
+        over = at + 2 < end and self._is_adornment(at) and self._lines[at] == self._lines[at + 2]
+        title = at + 1 if over else at
+        under = title + 1
+        if self._indent(at) or under >= end or not self._is_adornment(under):
+            return self._transition(at)
+        words = self._lines[title].strip()
+        if not words or _ADORNMENT.match(words) or len(self._lines[under]) < min(len(words), 4):
+            return self._transition(at)
+        style = self._lines[under][0] + ("=" if over else "")
+        if style not in self._styles:
+            self._styles.append(style)
+        self._flush()
+        self._flow.heading(self._styles.index(style) + 1, self._span(words))
+        return under + 1
+
+    def _transition(self, at: int) -> int:
+        return at + 1 if self._is_adornment(at) and len(self._lines[at]) > 3 else at
+
+    def _is_adornment(self, at: int) -> bool:
+        return _ADORNMENT.match(self._lines[at]) is not None
+
+    def _table(self, at: int, end: int, margin: int) -> int:
+        columns = [m.start() for m in re.finditer(r"\+", self._lines[at])]
+        rows: list[list[Span]] = []
+        cells: list[list[str]] = [[] for _ in columns[1:]]
+        after = at
+        while after < end and self._lines[after].startswith(("+", "|"), margin):
+            line = self._lines[after]
+            if line.startswith(("+-", "+=", "|=", "|-"), margin):
+                rows.append([self._span(" ".join(cell)) for cell in cells])
+                cells = [[] for _ in columns[1:]]
+            else:
+                for cell, left, right in zip(cells, columns, columns[1:], strict=False):
+                    if part := line[left + 1 : right].strip():
+                        cell.append(part)
+            after += 1
+        rows.append([self._span(" ".join(cell)) for cell in cells])
+        self._flush()
+        self._flow.table(rows)
+        return after
+
+    def _explicit(self, at: int, end: int, margin: int, depth: int) -> int:
+        """A directive keeps its text; targets and comments go."""
+        line = self._lines[at]
+        if (footnote := _FOOTNOTE.match(line, margin)) is not None and depth < _DEEPEST:
+            self._flush()
+            self._lead = f"{footnote[1]} "
+            return self._item(at, end, margin, footnote.end(), depth)
+        after = self._deeper_until(at + 1, end, margin)
+        directive = _DIRECTIVE.match(line, margin)
+        if directive is not None:
+            if directive[1] in _CODE_DIRECTIVES:
+                self._code(at + 1, after)
+            else:
+                self._emit(directive[2] or "")
+                self.region(at + 1, after, self._first_indent(at + 1, after), depth + 1)
+        return after
+
+    def _list(self, at: int, end: int, margin: int, depth: int) -> int:
+        self._flush()
+        first = _BULLET.match(self._lines[at])
+        ordered = first is not None and first[1] is None
+        start = int(first[2]) if first is not None and first[2] and first[2] != "#" else 1
+        self._flow.open_list(ordered=ordered, start=start)
+        while at < end:
+            marker = _BULLET.match(self._lines[at])
+            if marker is None or (marker[1] is None) != ordered or self._indent(at) != margin:
+                break
+            self._flow.open_item()
+            at = self._item(at, end, margin, marker.end(), depth)
+            self._flow.close_item()
+            while at < end and not self._lines[at]:
+                at += 1
+        self._flow.close_list()
+        return at
+
+    def _item(self, at: int, end: int, margin: int, column: int, depth: int) -> int:
+        """Read what hangs on a marker, from ``column`` on."""
+        self._lines[at] = " " * column + self._lines[at][column:]
+        after = self._deeper_until(at, end, margin)
+        self.region(at, after, column, depth + 1)
+        return after
+
+    def _paragraph(self, at: int, end: int, margin: int, depth: int) -> int:
+        after = at + 1
+        while after < end and self._lines[after] and self._indent(after) == margin:
+            if after + 1 < end and self._is_adornment(after + 1) and not margin:
+                break
+            after += 1
+        lines = [line.strip() for line in self._lines[at:after]]
+        if _PROMPT.match(lines[0]):
+            after = next((i for i in range(after, end) if not self._lines[i]), end)
+            self._code(at, after)
+            return after
+        below = after
+        while below < end and not self._lines[below]:
+            below += 1
+        until = self._deeper_until(below, end, margin) if below < end else below
+        if until == below:
+            self._emit(_joined(lines))
+            return after
+        if lines[-1].endswith("::"):
+            self._emit(_joined(lines)[:-1])
+            self._code(below, until)
+        elif depth < _DEEPEST and (_is_label(lines) or self._is_described(below, until)):
+            self._lead_in(lines)
+            self.region(below, until, self._indent(below), depth + 1)
+        else:
+            self._emit(_joined(lines))
+            self._indented(below, until, depth)
+        return until
+
+    def _lead_in(self, lines: list[str]) -> None:
+        """A term stays with its definition, a label with what it labels."""
+        if _is_label(lines):
+            self._flush()
+            self._lead = f"{lines[0]} "
+        elif any(line.endswith((".", ":", ",", ";")) for line in lines):
+            self._emit(_joined(lines))
+        else:
+            self._flush()
+            self._lead = "\n".join(lines) + "\n"
+
+    def _indented(self, at: int, end: int, depth: int) -> None:
+        if depth < _DEEPEST and self._is_described(at, end):
+            self.region(at, end, self._indent(at), depth + 1)
+        else:
+            self._code(at, end)
+
+    def _is_described(self, at: int, end: int) -> bool:
+        """Whether an indented region is text rather than code."""
+        margin = self._indent(at)
+        line = self._lines[at]
+        if line.startswith(("+-", ".. "), margin):
+            return True
+        if (bullet := _BULLET.match(line)) is not None:
+            return _is_prose([line[bullet.end() :]]) or bullet[1] is not None
+        after = at
+        while after < end and self._lines[after] and self._indent(after) == margin:
+            after += 1
+        lines = [part.strip() for part in self._lines[at:after]]
+        if _is_label(lines) or _is_prose(lines):
+            return True
+        if _PROMPT.match(lines[0]):
+            return False
+        while after < end and not self._lines[after]:
+            after += 1
+        if after >= end or self._indent(after) <= margin:
+            return False
+        # A term with its definition: prose one step further in.
+        deeper = self._indent(after)
+        below = after
+        while below < end and self._lines[below] and self._indent(below) == deeper:
+            below += 1
+        return _is_prose([part.strip() for part in self._lines[after:below]])
+
+    def _code(self, at: int, end: int) -> None:
+        self._flush()
+        margin = min((self._indent(i) for i in range(at, end) if self._lines[i]), default=0)
+        self._flow.code("\n".join(line[margin:] for line in self._lines[at:end]))
+
+    def _emit(self, text: str) -> None:
+        rubric = _RUBRIC.match(text)
+        span = self._span(rubric[1] if rubric else text)
+        inline = Inline()
+        inline.write(self._lead)
+        inline.add(span)
+        self._lead = ""
+        self._flow.paragraph(inline.finish())
+
+    def _flush(self) -> None:
+        if self._lead:
+            self._emit("")
+
+    def _span(self, text: str) -> Span:
+        span = inline_span(text)
+        if self._annotate is None:
+            return span
+        return Span(span.text, (*span.anchors, *self._annotate(span.text)))
+
+    def _indent(self, at: int) -> int:
+        line = self._lines[at]
+        return len(line) - len(line.lstrip(" "))
+
+    def _first_indent(self, at: int, end: int) -> int:
+        return next((self._indent(i) for i in range(at, end) if self._lines[i]), 0)
+
+    def _deeper_until(self, at: int, end: int, margin: int) -> int:
+        """The line after the last one from ``at`` on that is blank or indented further."""
+        while at < end and (not self._lines[at] or self._indent(at) > margin):
+            at += 1
+        return at
+
+
+def inline_span(text: str) -> Span:
+    """A paragraph without its inline markup; what stands in double quotes is literal."""
+    inline = Inline()
+    position = 0
+    for found in _MARKUP.finditer(text):
+        inline.write(text[position : found.start()])
+        position = found.end()
+        if found["quoted"] is not None:
+            inline.write(found["quoted"])
+        elif found["href"] is not None:
+            inline.link(found["href"], found["shown"])
+        else:
+            parts = (found["literal"], found["shown"], found["strong"], found["emphasis"])
+            inline.write(next(part for part in parts if part is not None))
+    inline.write(text[position:])
+    return inline.finish()
+
+
+def _joined(lines: list[str]) -> str:
+    """One line of several; a word broken at its hyphen is made whole."""
+    parts: list[str] = []
+    for number, line in enumerate(lines):
+        parts.append(line)
+        if number + 1 < len(lines):
+            broken = _BROKEN_WORD.search(line) and lines[number + 1][:1].islower()
+            parts.append("" if broken else " ")
+    return "".join(parts)
+
+
+def _is_label(lines: list[str]) -> bool:
+    return len(lines) == 1 and _LABEL.match(lines[0]) is not None
+
+
+def _is_prose(lines: list[str]) -> bool:
+    """Sentences rather than code, going by their first letter and their words."""
+    text = _joined(lines)
+    if "::=" in text or _PROMPT.match(text) or 2 * sum(map(_has_columns, lines)) > len(lines):
+        return False
+    words = text.split()
+    likely = sum(1 for word in words if _WORD.match(word))
+    if not _SENTENCE_START.match(text):
+        return text.endswith(".") and len(words) > 5 and likely >= 0.9 * len(words)
+    return likely >= 0.6 * len(words) and (len(words) > 2 or text.endswith((".", ":")))
+
+
+def _has_columns(line: str) -> bool:
+    return "    " in line

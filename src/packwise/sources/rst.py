@@ -1,0 +1,401 @@
+"""reStructuredText, also as written for Sphinx, whose roles and directives keep their text.
+
+Nothing is inserted from other files, raw output is dropped, nothing is reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+from packwise.sources import front_matter, plain_rst
+from packwise.sources.flow import Draft, Flow, Inline, Span
+
+SIZE_LIMIT = 2_000_000
+LINE_LIMIT = 10_000
+"""What is larger than these is read line by line, without docutils: it takes about
+4 seconds a megabyte and its time on one long line of markup grows with the square."""
+
+_EXPLICIT_TITLE = re.compile(r"(?s)(.+?)\s*<([^<>]+)>$")
+_OPTION = re.compile(r":[\w\-]+:(?:\s|$)")
+_TOCTREE_ENTRY = re.compile(r"(?:(.*?)\s*<([^<>]+)>|([^\s*?\[\]]+))$")
+_SIGNATURE = re.compile(
+    r"(?:[a-z]+:)?(?:auto)?(?:function|method|class|classmethod|staticmethod|attribute|data|"
+    r"exception|property|decorator|decoratormethod|module|macro|type|member|var|struct|enum|"
+    r"option|envvar|confval|describe|object|cmdoption|program|directive|role|opcode|pdbcommand)$"
+)
+_CODE = frozenset(
+    "doctest testcode testoutput productionlist prompt mermaid graphviz digraph graph ipython "
+    "jupyter-execute literalinclude-content uml plantuml".split()
+)
+_DROPPED = frozenset(
+    "index highlight currentmodule py:currentmodule module-author sectionauthor codeauthor "
+    "tabularcolumns todolist default-domain literalinclude testsetup testcleanup "
+    "image-sg".split()
+)
+_VERSIONS = {
+    "versionadded": "New in version",
+    "versionchanged": "Changed in version",
+    "versionremoved": "Removed in version",
+    "deprecated": "Deprecated since version",
+    "deprecated-removed": "Deprecated since version",
+}
+_ADMONITIONS = frozenset("attention caution danger error hint important note tip warning".split())
+_SILENT = {
+    "_disable_config": True,
+    "docinfo_xform": True,
+    "doctitle_xform": False,
+    "file_insertion_enabled": False,
+    "halt_level": 5,
+    "input_encoding": "unicode",
+    "raw_enabled": False,
+    "report_level": 5,
+    "sectsubtitle_xform": False,
+    "smart_quotes": False,
+    "syntax_highlight": "none",
+    "traceback": True,
+    "warning_stream": False,
+}
+
+
+def read(text: str) -> Draft:
+    """Parse a reStructuredText file; a field list at its head becomes metadata."""
+    matter = front_matter.split(text)
+    flow = Flow()
+    draft = Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
+    if len(matter.rest) > SIZE_LIMIT or _longest_line(matter.rest) > LINE_LIMIT:
+        plain_rst.write(flow, matter.rest)
+        return draft
+    try:
+        _Writer(draft).write(_parse(matter.rest))
+    except RecursionError:
+        draft.flow = Flow()
+        plain_rst.write(draft.flow, matter.rest)
+    return draft
+
+
+def _longest_line(text: str) -> int:
+    return max(map(len, text.split("\n")))
+
+
+def _parse(text: str) -> Any:
+    from docutils import core
+
+    parser, settings = _tools()
+    return core.publish_doctree(text, parser=parser(), settings_overrides=settings)
+
+
+@cache
+def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
+    """A parser that takes what Sphinx knows and docutils does not, and its settings.
+
+    Docutils keeps one global table of directives and roles; this subclasses its states
+    instead of writing into that table, so that other users of docutils in the same
+    process are left alone.
+    """
+    from docutils import nodes, utils
+    from docutils.parsers.rst import Parser, roles, states
+
+    def tolerant_inliner() -> Any:
+        # Not a subclass: an inliner looks for its patterns in its own class only.
+        inliner: Any = states.Inliner()
+        usual = inliner.interpreted
+
+        def interpreted(rawsource: str, text: str, role: str, lineno: int) -> Any:
+            known, _ = roles.role(role, inliner.language, lineno, inliner.reporter)
+            if known:
+                return usual(rawsource, text, role, lineno)
+            return [_role_node(nodes, role, utils.unescape(text))], []
+
+        inliner.interpreted = interpreted
+        return inliner
+
+    class Tolerant:
+        nested_sm_cache: list[Any] = []  # noqa: RUF012
+
+        def __init__(self, state_machine: Any, debug: bool = False) -> None:
+            super().__init__(state_machine, debug)  # pyright: ignore[reportCallIssue]
+            self.nested_sm_kwargs = {"state_classes": tolerant_states, "initial_state": "Body"}
+
+        def parse_extension_options(self, option_spec: Any, datalines: Any) -> Any:
+            parsed = super().parse_extension_options(  # pyright: ignore
+                option_spec, datalines
+            )
+            # An option only Sphinx knows must not cost the directive its content.
+            return parsed if parsed[0] else (1, {})
+
+        def unknown_directive(self: Any, type_name: str) -> Any:
+            machine = self.state_machine
+            after_name = machine.line.index("::") + 2
+            lines, _, offset, blank_finish = machine.get_first_known_indented(
+                after_name, strip_top=False
+            )
+            return _directive_nodes(self, type_name, lines, offset), blank_finish
+
+    tolerant_states = tuple(
+        type(state.__name__, (Tolerant, state), {}) for state in states.state_classes
+    )
+
+    class TolerantParser(Parser):
+        def __init__(self) -> None:
+            super().__init__(inliner=tolerant_inliner())
+            self.state_classes = tolerant_states
+
+    return TolerantParser, _SILENT
+
+
+def _role_node(nodes: Any, role: str, text: str) -> Any:
+    """What an unknown role shows: its title, or the last part of a ``~dotted.name``."""
+    explicit = _EXPLICIT_TITLE.match(text)
+    shown, target = (explicit[1], explicit[2]) if explicit else (text, text)
+    if role.endswith("doc"):
+        return nodes.reference(text, shown, refuri=target)
+    if not explicit:
+        shown = text.lstrip("!")
+        if shown.startswith("~"):
+            shown = shown[1:].rsplit(".", 1)[-1]
+    return nodes.inline(text, shown)
+
+
+def _directive_nodes(state: Any, name: str, lines: Any, offset: int) -> list[Any]:
+    """What an unknown directive becomes: its argument and its content as text."""
+    from docutils import nodes
+
+    argument = lines[0].strip() if lines else ""
+    content = lines[1:]
+    skipped = 1
+    while content and _OPTION.match(content[0].strip()):
+        content = content[1:]
+        skipped += 1
+    if name in _DROPPED:
+        return []
+    if name == "toctree":
+        return [_toctree_node(nodes, content)]
+    if name in _CODE:
+        code = "\n".join([argument, *content]).strip("\n")
+        return [nodes.literal_block(code, code)]
+    body: Any = nodes.container()
+    state.nested_parse(content, offset + skipped, body)
+    if name in _VERSIONS:
+        version, _, rest = argument.partition(" ")
+        argument = f"{_VERSIONS[name]} {version}: {rest}".rstrip(": ")
+        if not rest and body.children and body.children[0].tagname == "paragraph":
+            body.children[0].insert(0, nodes.Text(f"{argument}: "))
+            argument = ""
+    if not argument:
+        return list(body.children)
+    if _SIGNATURE.match(name):
+        term = nodes.term(argument, argument)
+        item = nodes.definition_list_item("", term, nodes.definition("", *body.children))
+        return [nodes.definition_list("", item)]
+    texts, _ = state.inline_text(argument, state.state_machine.abs_line_number())
+    return [nodes.paragraph(argument, "", *texts), *body.children]
+
+
+def _toctree_node(nodes: Any, lines: Iterable[str]) -> Any:
+    links = nodes.paragraph()
+    for line in lines:
+        entry = _TOCTREE_ENTRY.match(line.strip())
+        target = (entry[2] or entry[3]) if entry else ""
+        if target and target != "self":
+            links += nodes.reference("", "", refuri=target)
+    return links
+
+
+class _Writer:
+    """Walks the tree and writes into a draft's flow."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._flow = draft.flow
+        self._level = 0
+        self._lead = Inline()
+        self._writers: dict[str, Callable[[Any], None]] = {
+            "bullet_list": self._list,
+            "definition_list_item": self._definition,
+            "docinfo": self._docinfo,
+            "doctest_block": self._code,
+            "enumerated_list": self._list,
+            "field": self._field,
+            "image": self._paragraph,
+            "line": self._paragraph,
+            "line_block": self._lines,
+            "literal_block": self._code,
+            "math_block": self._code,
+            "option_list_item": self._option,
+            "paragraph": self._paragraph,
+            "rubric": self._paragraph,
+            "section": self._section,
+            "system_message": self._message,
+            "table": self._table,
+            "term": self._paragraph,
+            "title": self._title,
+            **dict.fromkeys(("footnote", "citation"), self._note),
+            **dict.fromkeys(_ADMONITIONS, self._admonition),
+            **dict.fromkeys(_UNSEEN, self._nothing),
+        }
+
+    def write(self, node: Any) -> None:
+        for child in node.children:
+            writer = self._writers.get(child.tagname)
+            if writer is not None:
+                writer(child)
+            elif child.tagname == "#text":
+                self._emit(Span(child.astext().strip()))
+            else:
+                self.write(child)
+
+    def _emit(self, span: Span) -> None:
+        """A paragraph, after what has been kept to stand in front of the next one."""
+        self._lead.add(span)
+        self._flow.paragraph(self._lead.finish())
+
+    def _flush(self) -> None:
+        if not self._lead.blank:
+            self._emit(Span(""))
+
+    def _nothing(self, node: Any) -> None:
+        pass
+
+    def _paragraph(self, node: Any) -> None:
+        self._emit(_span(node))
+
+    def _section(self, node: Any) -> None:
+        self._level += 1
+        self.write(node)
+        self._level -= 1
+
+    def _title(self, node: Any) -> None:
+        if node.parent.tagname == "section":
+            self._flow.heading(self._level, _span(node))
+        else:
+            self._emit(_span(node))
+
+    def _code(self, node: Any) -> None:
+        self._flush()
+        self._flow.code(node.astext())
+
+    def _lines(self, node: Any) -> None:
+        self._emit(Span("\n".join(_texts(node, "line"))))
+
+    def _list(self, node: Any) -> None:
+        self._flush()
+        ordered = node.tagname == "enumerated_list"
+        self._flow.open_list(ordered=ordered, start=int(node.get("start", 1)))
+        for item in node.children:
+            self._flow.open_item()
+            self.write(item)
+            self._flow.close_item()
+        self._flow.close_list()
+
+    def _definition(self, node: Any) -> None:
+        self._flush()
+        for child in node.children:
+            if child.tagname in ("term", "classifier"):
+                if not self._lead.blank:
+                    self._lead.write(" : " if child.tagname == "classifier" else "\n")
+                self._lead.add(_span(child))
+            else:
+                self._lead.write("\n")
+                self.write(child)
+        self._flush()
+
+    def _field(self, node: Any) -> None:
+        self._flush()
+        self._lead.write(f"{node.children[0].astext()}: ")
+        self.write(node.children[1])
+        self._flush()
+
+    def _option(self, node: Any) -> None:
+        self._flush()
+        self._lead.write(", ".join(_texts(node, "option")) + "\n")
+        self.write(node.children[-1])
+        self._flush()
+
+    def _note(self, node: Any) -> None:
+        self._flush()
+        for child in node.children:
+            if child.tagname == "label":
+                self._lead.write(f"[{child.astext()}] ")
+        self.write(node)
+        self._flush()
+
+    def _admonition(self, node: Any) -> None:
+        self._flush()
+        self._lead.write(f"{node.tagname.capitalize()}: ")
+        self.write(node)
+        self._flush()
+
+    def _message(self, node: Any) -> None:
+        """What docutils could not make sense of is kept as it was written."""
+        for child in node.children:
+            if child.tagname == "literal_block" and not _REFUSED.match(child.astext()):
+                self._code(child)
+
+    def _table(self, node: Any) -> None:
+        self._flush()
+        rows: list[list[Span]] = []
+        for child in node.findall():
+            if child.tagname == "title" and child.parent is node:
+                self._emit(_span(child))
+            elif child.tagname == "row":
+                rows.append([_cell(entry) for entry in child.children])
+        self._flow.table(rows)
+
+    def _docinfo(self, node: Any) -> None:
+        for child in node.children:
+            if child.tagname == "field":
+                name, value = child.children[0].astext(), child.children[1].astext()
+            else:
+                name, value = child.tagname, child.astext()
+            text = " ".join(value.split())
+            if text:
+                self._draft.metadata.setdefault(name.lower(), text)
+
+
+_UNSEEN = "comment label substitution_definition target pending meta raw decoration".split()
+_REFUSED = re.compile(r"\.\.\s+(?:include|raw|csv-table)::")
+
+
+def _texts(node: Any, tagname: str) -> list[str]:
+    return [child.astext() for child in node.findall() if child.tagname == tagname]
+
+
+def _cell(entry: Any) -> Span:
+    inline = Inline()
+    for child in entry.children:
+        if not inline.blank:
+            inline.write(" ")
+        inline.add(_span(child))
+    return inline.finish()
+
+
+def _span(node: Any) -> Span:
+    inline = Inline()
+    if node.tagname == "image":
+        inline.write_flowing(node.get("alt", ""))
+    _write_inline(inline, node)
+    return inline.finish()
+
+
+def _write_inline(inline: Inline, node: Any) -> None:
+    for child in node.children:
+        match child.tagname:
+            case "#text":
+                inline.write_flowing(child.astext())
+            case "literal" | "math":
+                inline.write(child.astext())
+            case "image":
+                inline.write_flowing(child.get("alt", ""))
+            case "footnote_reference" | "citation_reference":
+                inline.write(f"[{child.astext()}]")
+            case "raw" | "system_message" | "substitution_definition":
+                pass
+            case "reference" if child.get("refuri"):
+                inline.open_link(child["refuri"])
+                _write_inline(inline, child)
+                inline.close_link()
+            case _:
+                _write_inline(inline, child)

@@ -1,0 +1,163 @@
+"""Files that survive a crash, and a full disk told apart from other trouble."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from packwise.errors import StoreBusy, StoreError, StoreFull
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_PROBE_BYTES = 8 << 20
+_BLOCK_BYTES = 1 << 20
+
+
+def sync_file(path: Path) -> None:
+    """Bring a file, or a folder's list of names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring everything under a folder, and the folder itself, to the disk."""
+    for path in files_under(folder):
+        sync_file(path)
+    for path in folder.rglob("*"):
+        if path.is_dir():
+            sync_file(path)
+    sync_file(folder)
+
+
+def files_under(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, in the order of their paths."""
+    return (path for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of all files below a folder; one that vanishes meanwhile counts nothing."""
+    total = 0
+    for path in files_under(folder):
+        try:
+            total += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def checksum(path: Path) -> int:
+    """CRC-32 of a file, enough to tell damage from health."""
+    value = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            value = zlib.crc32(block, value)
+    return value
+
+
+def link_tree(source: Path, target: Path) -> None:
+    """A second folder with the same files; they share their bytes where the disk allows.
+
+    Only for files that are replaced or removed but never written in place. Lock files stay
+    behind.
+    """
+
+    def link_or_copy(file: str, copy: str) -> None:
+        try:
+            os.link(file, copy)
+        except OSError:
+            shutil.copyfile(file, copy)
+
+    ignore = shutil.ignore_patterns("*.lock")
+    shutil.copytree(source, target, copy_function=link_or_copy, ignore=ignore)
+
+
+class PreparedFile:
+    """New content for a file: on the disk already, under another name until ``publish``."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self._path = path
+        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            with self._temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            self.discard()
+            raise
+
+    def publish(self) -> None:
+        """Put the content in place, all at once."""
+        self._temporary.replace(self._path)
+        sync_file(self._path.parent)
+
+    def discard(self) -> None:
+        """Leave the file as it was."""
+        self._temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(folder: Path) -> Generator[None]:
+    """Turn what the disk, SQLite and the indexes raise while writing into store errors."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _from_sqlite(folder, error) from error
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise _full(folder) from error
+        reason = error.strerror or str(error)
+        raise StoreError(
+            f"cannot write to {folder}: {reason}", fix="check the folder and who may write to it"
+        ) from error
+
+
+def raise_if_full(folder: Path, error: Exception) -> None:
+    """Raise ``StoreFull`` when a library failed in a folder that takes no more bytes.
+
+    The index libraries do not say why a write failed, so the disk is asked.
+    """
+    place = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
+    try:
+        with tempfile.TemporaryFile(dir=place) as probe:
+            os.posix_fallocate(probe.fileno(), 0, _PROBE_BYTES)
+    except OSError as trouble:
+        if trouble.errno in _NO_ROOM:
+            raise _full(folder) from error
+
+
+def _from_sqlite(folder: Path, error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return _full(folder)
+    if code == sqlite3.SQLITE_IOERR:
+        # A full disk shows as an input/output error where SQLite grows its shared files.
+        try:
+            raise_if_full(folder, error)
+        except StoreFull as full:
+            return full
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return StoreBusy(
+            f"another program is writing to {folder / 'pack.sqlite'}", fix="wait for it to end"
+        )
+    return StoreError(
+        f"cannot write to {folder / 'pack.sqlite'}: {error}",
+        fix=f"packwise pack validate {folder}",
+    )
+
+
+def _full(folder: Path) -> StoreFull:
+    return StoreFull(
+        f"no room left on the disk of {folder}; the pack holds what it held before",
+        fix="free some space and build again: it goes on where it stopped",
+    )

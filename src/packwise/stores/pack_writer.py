@@ -1,0 +1,561 @@
+"""One build of a pack: staged piece by piece, then made visible by a single commit.
+
+stage    documents, passages and vectors go to tables no reader looks at, in small
+         transactions: what is there survives a kill
+commit   one transaction moves them over; the new index is on the disk before it ends
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import shutil
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from packwise import __version__
+from packwise.errors import EmbedderMismatch, StoreBusy, StoreError, UsageError
+from packwise.models.words import ANALYZER
+from packwise.passages import Document, Passage
+from packwise.stores.base import Vectors, WriteSummary
+from packwise.stores.durable import PreparedFile, sync_file, writing
+from packwise.stores.manifest import MANIFEST, Manifest, prepare_manifest
+from packwise.stores.pack_index import (
+    INDEX_FOLDER,
+    Change,
+    Generation,
+    remove_other_indexes,
+    write_index,
+)
+from packwise.stores.pack_state import Embedder, State, read_state
+from packwise.stores.pagerank import pagerank
+from packwise.stores.rows import (
+    batches,
+    checked,
+    from_blob,
+    insert_document,
+    insert_passage,
+    marks,
+    pack_payload,
+    storable,
+    to_half,
+    unpack_payload,
+)
+from packwise.stores.schema import DATABASE, connect_writer, migrate, now
+
+LOCK = "build.lock"
+
+_FLUSH_PASSAGES = 256
+_FLUSH_SECONDS = 2.0
+_CHECKPOINT_WAIT_MS = 200
+_MOST_FREE_SHARE = 0.25
+
+# What a link leads to: the document of that id, else the one at that URL, else the same
+# for the link without its fragment. A document's link to itself leads nowhere.
+_TARGET = """nullif(coalesce(
+    (SELECT key FROM documents WHERE id = links.href),
+    (SELECT key FROM documents WHERE url = links.href AND url <> '' ORDER BY id LIMIT 1),
+    (SELECT key FROM documents WHERE id = links.page),
+    (SELECT key FROM documents WHERE url = links.page AND url <> '' ORDER BY id LIMIT 1)
+), links.document)"""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a commit does, by document id."""
+
+    taken: list[str]
+    removed: list[str]
+    stored: Mapping[str, int]
+    prune: bool
+
+    @property
+    def added(self) -> int:
+        return len(self.taken) - self.changed
+
+    @property
+    def changed(self) -> int:
+        return sum(name in self.stored for name in self.taken)
+
+    @property
+    def unchanged(self) -> int:
+        return len(self.stored) - len(self.removed) - self.changed
+
+
+class PackWriter:
+    """A build in progress. Use it in a ``with`` block; ``commit`` ends it.
+
+    The folder is made with the first document, so a build that fails before leaves nothing.
+    """
+
+    def __init__(self, folder: Path, embedder: Embedder, *, allow_mismatch: bool = False) -> None:
+        self._folder = folder
+        self._embedder = embedder
+        self._allow_mismatch = allow_mismatch
+        self._connection: sqlite3.Connection | None = None
+        self._filelock: FileLock | None = None
+        self._guard = threading.RLock()
+        self._embedder_key = 0
+        self._reembed = False
+        self._made_folder = False
+        self._made_database = False
+        self._saved = False
+        self._done = False
+        self._kept: set[str] = set()
+        self._staged: set[str] = set()
+        self._known: dict[str, str] = {}
+        self._pending = 0
+        self._pending_since = 0.0
+        if (folder / DATABASE).exists():
+            self._open()
+
+    def source_hashes(self) -> Mapping[str, str]:
+        """Document id to source hash: what is stored or already staged, newest wins.
+
+        While a pack is embedded anew, what the old embedder left does not count.
+        """
+        return dict(self._known)
+
+    def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
+        """The vectors this pack already has for these passage content hashes."""
+        with self._guard:
+            if self._connection is None:
+                return {}
+            found: dict[str, Vectors] = {}
+            for batch in batches(list(dict.fromkeys(hashes))):
+                rows = self._connection.execute(
+                    "SELECT content_hash, vector FROM vectors"
+                    f" WHERE embedder = ? AND content_hash IN ({marks(batch)})",
+                    (self._embedder_key, *batch),
+                )
+                found.update((digest, from_blob(blob)) for digest, blob in rows)
+            return found
+
+    def keep(self, document_id: str) -> None:
+        """This document is unchanged: it stays (or its staged version is taken)."""
+        document_id = storable(document_id)
+        if document_id not in self._known:
+            raise StoreError(f"cannot keep {document_id!r}: the pack does not hold it")
+        self._kept.add(document_id)
+
+    def stage(self, document: Document, passages: Sequence[Passage], vectors: Vectors) -> None:
+        """Put a new or changed document down, one vector (row) a passage."""
+        half = self._half(document.id, len(passages), vectors)
+        document, rows = checked(document, passages, self._embedder.version)
+        with self._guard, writing(self._folder):
+            connection = self._writable()
+            if not connection.in_transaction:
+                connection.execute("BEGIN IMMEDIATE")
+                self._pending_since = time.monotonic()
+            connection.executemany(
+                "INSERT OR IGNORE INTO vectors (content_hash, embedder, vector) VALUES (?, ?, ?)",
+                [
+                    (row.content_hash, self._embedder_key, vector.tobytes())
+                    for row, vector in zip(rows, half, strict=True)
+                ],
+            )
+            connection.execute(
+                "INSERT OR REPLACE INTO staged (id, source_hash, embedder, payload)"
+                " VALUES (?, ?, ?, ?)",
+                (
+                    document.id,
+                    document.source_hash,
+                    self._embedder_key,
+                    pack_payload(document, rows),
+                ),
+            )
+            self._staged.add(document.id)
+            self._known[document.id] = document.source_hash
+            self._pending += max(1, len(rows))
+            if (
+                self._pending >= _FLUSH_PASSAGES
+                or time.monotonic() - self._pending_since >= _FLUSH_SECONDS
+            ):
+                self._flush()
+
+    def commit(self, *, prune: bool = True) -> WriteSummary:
+        """Make it all visible at once; with ``prune``, whatever was neither kept nor staged
+        in this run disappears. Ends the build."""
+        with self._guard:
+            with writing(self._folder):
+                connection = self._writable()
+                self._flush()
+                state = _state(connection)
+                plan = self._plan(prune)
+                if self._reembed and plan.unchanged:
+                    raise EmbedderMismatch(
+                        f"{plan.unchanged} documents still have vectors of"
+                        f" {_named(state.embedder)}",
+                        fix="stage every document anew, or remove those",
+                    )
+                passages = state.passages
+                if plan.taken or plan.removed or state.generation == 0:
+                    passages = self._switch(connection, state, plan)
+                elif prune and connection.execute("DELETE FROM staged").rowcount:
+                    _collect_vectors(connection)
+            self.close()
+            return WriteSummary(
+                plan.added, plan.changed, len(plan.removed), plan.unchanged, passages
+            )
+
+    def close(self) -> None:
+        """End the build and let others write; what is staged stays for the next one."""
+        with self._guard:
+            self._done = True
+            try:
+                if self._connection is not None:
+                    self._end_connection(self._connection)
+            finally:
+                self._connection = None
+                if self._made_database and not self._saved:
+                    self._take_back()
+                if self._filelock is not None:
+                    self._filelock.release()
+                    self._filelock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except StoreError as trouble:
+            if error is None:
+                raise
+            # The error in flight is the one to report; what was staged before is safe.
+            _log.info("the last staged documents of %s are lost: %s", self._folder, trouble)
+
+    def _half(self, document_id: str, rows: int, vectors: Vectors) -> NDArray[np.float16]:
+        given = np.asarray(vectors, dtype=np.float32)
+        if rows == 0 and given.size == 0:
+            given = given.reshape(0, self._embedder.dim)
+        if given.shape != (rows, self._embedder.dim):
+            raise StoreError(
+                f"{document_id}: {rows} passages need vectors of shape"
+                f" ({rows}, {self._embedder.dim}), not {given.shape}"
+            )
+        if not np.isfinite(given).all():
+            raise StoreError(f"{document_id}: a vector holds a number that is not finite")
+        return to_half(given)
+
+    def _writable(self) -> sqlite3.Connection:
+        if self._done:
+            raise UsageError("this build has ended", fix="start another with writer()")
+        if self._connection is None:
+            self._open()
+        assert self._connection is not None
+        return self._connection
+
+    def _open(self) -> None:
+        with writing(self._folder):
+            made_folder = not self._folder.exists()
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self._folder / LOCK, timeout=0, thread_local=False)
+            try:
+                lock.acquire()
+            except Timeout as error:
+                raise StoreBusy(
+                    f"another build is writing to {self._folder}", fix="wait for it to end"
+                ) from error
+            self._filelock = lock
+            self._made_folder = made_folder
+            self._made_database = not (self._folder / DATABASE).exists()
+            try:
+                self._connection = connect_writer(self._folder)
+                self._begin(self._connection)
+            except BaseException:
+                self.close()
+                raise
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        migrate(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "INSERT OR IGNORE INTO pack (only, generation, token, documents, passages, links,"
+            " created_at, updated_at) VALUES (1, 0, '', 0, 0, 0, ?, ?)",
+            (now(), now()),
+        )
+        state = _state(connection)
+        if state.passages and state.embedder != self._embedder:
+            if not self._allow_mismatch:
+                connection.execute("ROLLBACK")
+                raise EmbedderMismatch(
+                    f"{self._folder} holds vectors of {_named(state.embedder)},"
+                    f" not of {_named(self._embedder)}",
+                    fix=f"packwise build SOURCE --out {self._folder} --reembed",
+                )
+            self._reembed = True
+        identity = (self._embedder.name, self._embedder.version, self._embedder.dim)
+        connection.execute(
+            "INSERT OR IGNORE INTO embedders (name, version, dim) VALUES (?, ?, ?)", identity
+        )
+        (self._embedder_key,) = connection.execute(
+            "SELECT key FROM embedders WHERE name = ? AND version = ? AND dim = ?", identity
+        ).fetchone()
+        connection.execute("DELETE FROM staged WHERE embedder <> ?", (self._embedder_key,))
+        connection.execute("COMMIT")
+        if not self._reembed:
+            self._known.update(connection.execute("SELECT id, source_hash FROM documents"))
+        self._known.update(connection.execute("SELECT id, source_hash FROM staged"))
+
+    def _flush(self) -> None:
+        if self._connection is not None and self._connection.in_transaction:
+            self._connection.execute("COMMIT")
+            self._saved = True
+        self._pending = 0
+
+    def _end_connection(self, connection: sqlite3.Connection) -> None:
+        try:
+            with writing(self._folder):
+                if connection.in_transaction:
+                    self._flush()
+        except StoreError:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        finally:
+            connection.close()
+
+    def _take_back(self) -> None:
+        """Remove what this build made, because it never came to put anything into it."""
+        self._made_database = False
+        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK):
+            (self._folder / name).unlink(missing_ok=True)
+        shutil.rmtree(self._folder / INDEX_FOLDER, ignore_errors=True)
+        if self._made_folder and not any(self._folder.iterdir()):
+            self._folder.rmdir()
+
+    def _plan(self, prune: bool) -> _Plan:
+        assert self._connection is not None
+        stored = dict(self._connection.execute("SELECT id, key FROM documents").fetchall())
+        staged = {name for (name,) in self._connection.execute("SELECT id FROM staged")}
+        mentioned = self._kept | self._staged
+        return _Plan(
+            taken=sorted(staged & mentioned),
+            removed=sorted(stored.keys() - mentioned) if prune else [],
+            stored=stored,
+            prune=prune,
+        )
+
+    def _switch(self, connection: sqlite3.Connection, state: State, plan: _Plan) -> int:
+        """Move to the next generation; the number of passages it holds.
+
+        The index and the manifest are on the disk before SQLite commits, which is the one
+        moment in which readers change over. Until then any failure leaves the old state.
+        """
+        index: Path | None = None
+        manifest: PreparedFile | None = None
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            change = self._move(connection, plan)
+            new = self._advance(connection, state)
+            previous = None if state.generation == 0 or self._reembed else state.index
+            index = write_index(connection, self._folder, new.index, previous, change)
+            manifest = prepare_manifest(self._folder, _manifest(new))
+            self._saved = True
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            elif not isinstance(error, sqlite3.Error):
+                raise  # the commit had already happened: what belongs to it must stay
+            if manifest is not None:
+                manifest.discard()
+            if index is not None:
+                shutil.rmtree(index, ignore_errors=True)
+            raise
+        self._tidy(connection, new.index, manifest)
+        return new.passages
+
+    def _move(self, connection: sqlite3.Connection, plan: _Plan) -> Change:
+        """Replace, add and remove documents; work out their links and ranks again."""
+        connection.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT PRIMARY KEY)")
+        connection.execute("CREATE TEMP TABLE IF NOT EXISTS written (key INTEGER PRIMARY KEY)")
+        connection.execute("DELETE FROM touched")
+        connection.execute("DELETE FROM written")
+        removed: list[int] = []
+        for name in (*plan.removed, *(name for name in plan.taken if name in plan.stored)):
+            key = plan.stored[name]
+            self._touch(connection, key)
+            removed.extend(
+                passage
+                for (passage,) in connection.execute(
+                    "SELECT key FROM passages WHERE document = ?", (key,)
+                )
+            )
+        for name in plan.removed:
+            connection.execute("DELETE FROM documents WHERE key = ?", (plan.stored[name],))
+        added: list[int] = []
+        for name in plan.taken:
+            added.extend(self._take(connection, name, plan.stored.get(name)))
+        self._resolve_links(connection)
+        self._rank(connection)
+        if plan.prune:
+            connection.execute("DELETE FROM staged")
+        _collect_vectors(connection)
+        return Change(np.array(removed, dtype=np.int64), np.array(added, dtype=np.int64))
+
+    def _touch(self, connection: sqlite3.Connection, document: int) -> None:
+        connection.execute(
+            "INSERT OR IGNORE INTO touched SELECT id FROM documents WHERE key = ?", (document,)
+        )
+        connection.execute(
+            "INSERT OR IGNORE INTO touched SELECT url FROM documents WHERE key = ? AND url <> ''",
+            (document,),
+        )
+
+    def _take(self, connection: sqlite3.Connection, document_id: str, key: int | None) -> list[int]:
+        """Move one document out of the staging table; the keys of its passages."""
+        source_hash, payload = connection.execute(
+            "SELECT source_hash, payload FROM staged WHERE id = ?", (document_id,)
+        ).fetchone()
+        document, passages = unpack_payload(document_id, source_hash, payload)
+        key = insert_document(connection, document, key)
+        added = [
+            insert_passage(connection, key, document, passage, self._embedder_key)
+            for passage in passages
+        ]
+        connection.execute("INSERT OR IGNORE INTO written VALUES (?)", (key,))
+        self._touch(connection, key)
+        connection.execute("DELETE FROM staged WHERE id = ?", (document_id,))
+        return added
+
+    def _resolve_links(self, connection: sqlite3.Connection) -> None:
+        connection.execute(
+            f"UPDATE links SET target = {_TARGET} WHERE document IN (SELECT key FROM temp.written)"
+        )
+        rest = connection.execute(
+            "SELECT 1 FROM documents WHERE key NOT IN (SELECT key FROM temp.written) LIMIT 1"
+        )
+        if rest.fetchone() is None:
+            return
+        for column in ("href", "page"):
+            connection.execute(
+                f"UPDATE links SET target = {_TARGET}"
+                f" WHERE {column} IN (SELECT name FROM temp.touched)"
+            )
+
+    def _rank(self, connection: sqlite3.Connection) -> None:
+        documents = np.array(
+            [key for (key,) in connection.execute("SELECT key FROM documents ORDER BY key")],
+            dtype=np.int64,
+        )
+        links = np.array(
+            connection.execute(
+                "SELECT DISTINCT document, target FROM links WHERE target IS NOT NULL"
+            ).fetchall(),
+            dtype=np.int64,
+        ).reshape(-1, 2)
+        positions = np.searchsorted(documents, links)
+        ranks = pagerank(len(documents), positions[:, 0], positions[:, 1])
+        connection.execute("DELETE FROM ranks")
+        connection.executemany(
+            "INSERT INTO ranks (document, pagerank) VALUES (?, ?)",
+            zip(documents.tolist(), ranks.tolist(), strict=True),
+        )
+
+    def _advance(self, connection: sqlite3.Connection, state: State) -> State:
+        count = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
+        documents, passages, links = connection.execute(
+            f"{count} (SELECT count(*) FROM links WHERE target IS NOT NULL)"
+        ).fetchone()
+        new = State(
+            generation=state.generation + 1,
+            token=secrets.token_hex(8),
+            embedder=self._embedder,
+            documents=documents,
+            passages=passages,
+            links=links,
+            created_at=state.created_at,
+            updated_at=now(),
+        )
+        connection.execute(
+            "UPDATE pack SET generation = ?, token = ?, embedder = ?, documents = ?,"
+            " passages = ?, links = ?, updated_at = ?",
+            (
+                new.generation,
+                new.token,
+                self._embedder_key,
+                documents,
+                passages,
+                links,
+                new.updated_at,
+            ),
+        )
+        return new
+
+    def _tidy(
+        self, connection: sqlite3.Connection, generation: Generation, manifest: PreparedFile
+    ) -> None:
+        """What follows a commit. The pack is whole without it, so trouble here is no failure."""
+        try:
+            manifest.publish()
+            for stale in self._folder.glob(f".{MANIFEST}.*"):
+                stale.unlink(missing_ok=True)
+            remove_other_indexes(self._folder, generation)
+            sync_file(self._folder)
+            connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
+            (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            if free > _MOST_FREE_SHARE * pages:
+                connection.execute("PRAGMA incremental_vacuum").fetchall()
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except (OSError, sqlite3.Error) as error:
+            _log.warning("%s is complete, but could not be tidied up: %s", self._folder, error)
+
+
+def _state(connection: sqlite3.Connection) -> State:
+    state = read_state(connection)
+    assert state is not None
+    return state
+
+
+def _collect_vectors(connection: sqlite3.Connection) -> None:
+    """Remove the vectors no passage uses, unless staged documents may still need them."""
+    if connection.execute("SELECT 1 FROM staged LIMIT 1").fetchone() is None:
+        connection.execute(
+            "DELETE FROM vectors WHERE NOT EXISTS"
+            " (SELECT 1 FROM passages WHERE passages.vector = vectors.key)"
+        )
+
+
+def _named(embedder: Embedder | None) -> str:
+    if embedder is None:
+        return "no embedder"
+    return f"{embedder.name} ({embedder.version}, {embedder.dim} dimensions)"
+
+
+def _manifest(state: State) -> Manifest:
+    embedder = state.embedder
+    assert embedder is not None
+    return Manifest(
+        version=state.index.version,
+        generation=state.generation,
+        embedder=embedder.name,
+        embedder_version=embedder.version,
+        dim=embedder.dim,
+        analyzer=ANALYZER,
+        documents=state.documents,
+        passages=state.passages,
+        links=state.links,
+        created_at=state.created_at,
+        updated_at=state.updated_at,
+        packwise=__version__,
+    )

@@ -1,0 +1,46 @@
+"""A small world for tests: a folder of notes, and a pack built from it with the real models."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests_world import write_notes
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory, monkeypatch):
+    """No test reads or writes the user's own cache, packs or settings."""
+    base = tmp_path_factory.getbasetemp()
+    monkeypatch.setenv("PACKWISE_CACHE", str(base / "cache"))
+    monkeypatch.setenv("PACKWISE_HOME", str(base / "home"))
+    for name in ("PACKWISE_MODELS", "PACKWISE_EMBEDDER", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def notes(tmp_path_factory) -> Path:
+    """A folder of notes; do not change it."""
+    return write_notes(tmp_path_factory.mktemp("notes-source") / "notes")
+
+
+@pytest.fixture(scope="session")
+def notes_pack(tmp_path_factory, notes) -> Path:
+    """A pack of the notes, built once with the default embedder; do not change it."""
+    from packwise.packs.build import build_pack
+
+    target = tmp_path_factory.mktemp("packs") / "my-pack"
+    build_pack([str(notes)], str(target))
+    return target
+
+
+@pytest.fixture(scope="session")
+def workshop(notes, notes_pack):
+    """Call it with a folder to lay out what the docs' examples speak of."""
+
+    def lay_out(folder: Path) -> Path:
+        shutil.copytree(notes, folder / "notes")
+        shutil.copytree(notes_pack, folder / "my-pack")
+        return folder
+
+    return lay_out

@@ -1,0 +1,319 @@
+"""The indexes beside the database: made again when they are missing, equal however made."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from store_world import EMBEDDER, fill, make, vector_of
+
+from packwise.candidates import Filter
+from packwise.models import words
+from packwise.models.words import terms
+from packwise.passages import content_hash
+from packwise.stores import pack_index, vectors
+from packwise.stores.pack import create_or_open_pack, open_pack, validate
+
+NOTES = [make(f"note-{i:03}", f"Note number {i} on topic {i % 7}.") for i in range(60)]
+
+
+@pytest.fixture(params=["exact", "graph"])
+def pack(request, tmp_path, monkeypatch):
+    """A small pack with either kind of vector index."""
+    if request.param == "graph":
+        monkeypatch.setattr(vectors, "EXACT_LIMIT", 20)
+    folder = tmp_path / "pack"
+    with create_or_open_pack(folder) as store:
+        fill(store, NOTES)
+        assert store.info().details["vector_index"] == {"graph": "usearch"}.get(
+            request.param, "exact"
+        )
+    return folder
+
+
+def answers(store) -> list:
+    return [
+        store.vector_search(vector_of("q"), 10),
+        store.vector_search(vector_of("q"), 10, Filter(path_prefix="note-01")),
+        store.keyword_search(terms("note topic 3"), 10),
+        store.term_statistics(terms("note number 3")),
+    ]
+
+
+def damage(path: Path, how: str) -> None:
+    content = path.read_bytes()
+    middle = len(content) // 2
+    if how == "gone":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(content[:middle])
+    else:
+        path.write_bytes(content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :])
+
+
+DAMAGES = [
+    ("index.json", "gone"),
+    ("index.json", "cut"),
+    ("keys.i64", "cut"),
+    ("terms.u64", "changed"),
+    ("vocabulary.u32", "gone"),
+    ("keywords/meta.json", "changed"),
+    ("keywords/*.term", "cut"),
+    ("keywords/*.idx", "changed"),
+    ("keywords/*.fast", "gone"),
+    ("vectors.usearch", "gone"),
+    ("vectors.usearch", "cut"),
+    ("vectors.usearch", "changed"),
+    ("vectors.f16", "changed"),
+]
+
+
+def test_a_damaged_index_is_made_again(pack):
+    with open_pack(pack) as store:
+        expected = answers(store)
+    for pattern, how in DAMAGES:
+        for path in (pack / "index" / "1").glob(pattern):
+            damage(path, how)
+            assert any("index" in problem for problem in validate(pack)), (pattern, how)
+            with open_pack(pack) as store:
+                assert answers(store) == expected, (pattern, how)
+            assert validate(pack) == [], (pattern, how)
+
+
+def test_a_missing_index_is_made_again_in_its_place(pack):
+    with open_pack(pack) as store:
+        expected, version = answers(store), store.info().version
+    shutil.rmtree(pack / "index")
+    assert any("index" in problem for problem in validate(pack))
+    with open_pack(pack) as store:
+        assert answers(store) == expected
+        assert store.info().version == version
+    assert validate(pack) == []
+
+
+def test_a_reader_keeps_what_it_has_open(pack):
+    with open_pack(pack) as store:
+        expected = answers(store)
+        shutil.rmtree(pack / "index")
+        assert answers(store) == expected
+
+
+def test_an_index_of_other_analysis_rules_is_made_again(pack, monkeypatch):
+    with open_pack(pack) as store:
+        expected = answers(store)
+    monkeypatch.setattr(pack_index, "ANALYZER", f"{words.ANALYZER}-next")
+    with open_pack(pack) as store:
+        assert answers(store) == expected
+    assert validate(pack) == []
+
+
+def test_an_index_of_another_state_is_not_used(pack, tmp_path):
+    other = tmp_path / "other"
+    with create_or_open_pack(other) as store:
+        fill(store, [make(f"x-{i}", f"Other text {i}.") for i in range(60)])
+    with open_pack(pack) as store:
+        expected = answers(store)
+    shutil.rmtree(pack / "index")
+    shutil.copytree(other / "index", pack / "index")
+    with open_pack(pack) as store:
+        assert answers(store) == expected
+
+
+def test_orphans_of_a_killed_build_are_removed_by_the_next(pack):
+    (pack / "index" / "2").mkdir()
+    (pack / "index" / "2" / "junk").write_text("junk")
+    (pack / "index" / ".2-abc").mkdir()
+    (pack / ".manifest.json.0123").write_text("{}")
+    with create_or_open_pack(pack) as store:
+        fill(store, [*NOTES, make("new", "New.")])
+    assert [path.name for path in (pack / "index").iterdir()] == ["2"]
+    assert not list(pack.glob(".manifest*"))
+    assert validate(pack) == []
+
+
+@pytest.fixture
+def read_only(pack):
+    """Makes the pack's folder one that cannot be written, also by root."""
+    mounted = []
+
+    def make_read_only():
+        if os.geteuid() != 0:
+            for path in [pack, *pack.rglob("*")]:
+                path.chmod(0o555 if path.is_dir() else 0o444)
+            return
+        for command in (
+            ["mount", "--bind", str(pack), str(pack)],
+            ["mount", "-o", "remount,ro,bind", str(pack)],
+        ):
+            if shutil.which("mount") is None or subprocess.run(command, check=False).returncode:
+                pytest.skip("this root may not mount")
+            if "--bind" in command:
+                mounted.append(pack)
+
+    yield make_read_only
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+    if os.geteuid() != 0:
+        for path in [pack, *pack.rglob("*")]:
+            path.chmod(0o755)
+
+
+@pytest.mark.parametrize("without_index", [False, True])
+def test_a_read_only_pack_is_read(pack, read_only, without_index):
+    with open_pack(pack) as store:
+        expected = answers(store)
+    for side in ("-wal", "-shm"):
+        (pack / f"pack.sqlite{side}").unlink(missing_ok=True)
+    if without_index:
+        shutil.rmtree(pack / "index")
+    read_only()
+    before = sorted(str(path) for path in pack.rglob("*"))
+    with open_pack(pack) as store:
+        assert answers(store) == expected
+        assert store.info().passages == 60
+    assert sorted(str(path) for path in pack.rglob("*")) == before
+
+
+def changed_notes(share: int) -> list:
+    """The notes with a few replaced, a few gone and a few new."""
+    new = [make(f"note-{i:03}", f"Note {i} was rewritten.") for i in range(share)]
+    return [*new, *NOTES[2 * share :], *(make(f"new-{i}", f"New note {i}.") for i in range(share))]
+
+
+@pytest.mark.parametrize("share", [1, 2, 20])
+def test_an_index_changed_in_place_answers_like_one_made_anew(pack, tmp_path, share):
+    with create_or_open_pack(pack) as store:
+        for round_ in range(3):
+            fill(store, changed_notes(share) if round_ % 2 == 0 else NOTES)
+        updated = answers(store)
+    assert validate(pack) == []
+    fresh = tmp_path / "fresh"
+    with create_or_open_pack(fresh) as store:
+        fill(store, changed_notes(share))
+        made = answers(store)
+    for mine, other in zip(updated[:3], made[:3], strict=True):
+        assert [match.score for match in mine] == [match.score for match in other]
+    assert updated[3] == made[3]
+
+
+def test_a_small_change_is_applied_to_a_copy_and_leaves_the_old_files_as_they_were(
+    pack, monkeypatch
+):
+    kept = pack.parent / "kept"
+    monkeypatch.setattr(
+        "packwise.stores.pack_writer.remove_other_indexes",
+        lambda folder, generation: shutil.copytree(folder / "index" / "1", kept),
+    )
+    sealed = {
+        path.name: path.read_bytes() for path in (pack / "index" / "1").rglob("*") if path.is_file()
+    }
+    built = []
+    monkeypatch.setattr(pack_index, "_build", lambda *args: built.append(args))
+    with create_or_open_pack(pack) as store:
+        fill(store, changed_notes(1))
+        assert not built
+        assert store.keyword_search(terms("rewritten"), 5)
+    assert {p.name: p.read_bytes() for p in kept.rglob("*") if p.is_file()} == sealed
+
+
+def test_a_store_open_at_a_fork_works_in_the_child(pack):
+    with open_pack(pack) as store:
+        expected = answers(store)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if answers(store) == expected else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert answers(store) == expected
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """Six thousand passages in clusters, enough for a graph, with their vectors."""
+    rng = np.random.default_rng(3)
+    count, dim = 6000, 32
+    centres = rng.normal(size=(60, dim))
+    matrix = centres[rng.integers(0, 60, count)] + 0.7 * rng.normal(size=(count, dim))
+    matrix = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
+    folder = tmp_path_factory.mktemp("large") / "pack"
+    store = create_or_open_pack(folder)
+    with store.writer(**{**EMBEDDER, "dim": dim}) as writer:
+        for at in range(0, count, 100):
+            texts = [f"n{i} m{i % 3}" for i in range(at, at + 100)]
+            tenant = {"tenant": "few" if at < 300 else "many"}
+            document, passages = make(f"d{at // 100:02}", *texts, title="", metadata=tenant)
+            assert len({content_hash(p.indexed_text) for p in passages}) == 100
+            writer.stage(document, passages, matrix[at : at + 100])
+        writer.commit()
+    assert store.info().details["vector_index"] == "usearch"
+    half = matrix.astype(np.float16).astype(np.float32)
+    half /= np.linalg.norm(half, axis=1, keepdims=True)
+    questions = centres[rng.integers(0, 60, 40)] + 0.7 * rng.normal(size=(40, dim))
+    questions /= np.linalg.norm(questions, axis=1, keepdims=True)
+    yield store, half, questions.astype(np.float32)
+    store.close()
+
+
+def number(store, match) -> int:
+    (passage,) = store.passages([match.key])
+    return int(passage.text.split()[0][1:])
+
+
+def test_the_graph_agrees_with_an_exact_search(large):
+    store, matrix, questions = large
+    hits = 0
+    for question in questions:
+        scores = matrix @ question
+        best = set(np.argsort(-scores)[:10].tolist())
+        matches = store.vector_search(question, 10)
+        numbers = [number(store, match) for match in matches]
+        hits += len(best & set(numbers))
+        assert [m.score for m in matches] == pytest.approx(scores[numbers].tolist(), abs=2e-6)
+        assert sorted(m.score for m in matches)[::-1] == [m.score for m in matches]
+    assert hits / (10 * len(questions)) >= 0.95
+
+
+@pytest.mark.parametrize(
+    ("where", "allowed"),
+    [
+        (Filter(tenant="few"), range(300)),
+        (Filter(tenant="many"), range(300, 6000)),
+        (Filter(documents=("d07",)), range(700, 800)),
+    ],
+    ids=["few", "many", "one"],
+)
+def test_a_filtered_search_never_comes_back_short(large, where, allowed):
+    store, matrix, questions = large
+    hits = total = 0
+    for question in questions[:15]:
+        for k in (10, 120):
+            wanted = min(k, len(allowed))
+            scores = matrix[allowed.start : allowed.stop] @ question
+            best = {int(i) + allowed.start for i in np.argsort(-scores)[:wanted]}
+            matches = store.vector_search(question, k, where)
+            assert len(matches) == wanted
+            keys = [match.key for match in matches]
+            numbers = {int(p.text.split()[0][1:]) for p in store.passages(keys) if p}
+            assert numbers <= set(allowed)
+            hits, total = hits + len(best & numbers), total + wanted
+    assert hits / total >= 0.95
+
+
+@pytest.mark.parametrize("tenant", ["few", "many"])
+def test_a_filtered_keyword_search_keeps_scores_and_count(large, tenant):
+    store, _, _ = large
+    where = Filter(tenant=tenant)
+    everything = {m.key: m.score for m in store.keyword_search(terms("m1"), 6000)}
+    assert len(everything) == 2000
+    matches = store.keyword_search(terms("m1"), 6000, where)
+    assert len(matches) == (100 if tenant == "few" else 1900)
+    assert all(everything[match.key] == match.score for match in matches)
+    assert len(store.keyword_search(terms("m1"), 50, where)) == 50
+
+
+def test_a_question_that_points_nowhere_ties_with_everything(large):
+    store, _, _ = large
+    keys = [match.key for match in store.vector_search(np.zeros(32, np.float32), 5)]
+    assert keys == sorted(keys)
+    assert len(keys) == 5

@@ -1,0 +1,38 @@
+"""Every example in the README and the docs runs, in a folder like the one it speaks of.
+
+A block is left out only when a comment `<!-- not run: why -->` stands right before it.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(<!-- not run: [^>]+-->\n)?```(bash|python)\n(.*?)```", re.DOTALL)
+
+
+def examples(page):
+    for skip, language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if not skip:
+            yield language, code
+
+
+WITH_EXAMPLES = [page for page in PAGES if any(True for _ in examples(page))]
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
+def test_the_examples_of_the_page_run(page, workshop, tmp_path):
+    folder = workshop(tmp_path)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "COLUMNS": "100"}
+    for language, code in examples(page):
+        command = ["bash", "-euo", "pipefail", "-c", code]
+        if language == "python":
+            command = [sys.executable, "-W", "error", "-c", code]
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, f"{page.name}:\n{code}\n{done.stdout}\n{done.stderr}"
