@@ -120,6 +120,8 @@ _CALLED = re.compile(
     r"[\"“‘'*_`]{1,3}([^\W_][^\"”’'*_`\n]{1,58}[^\W_])[\"”’'*_`]"
 )
 _LINE_REACH = 40
+_LOUD = 4
+"""Capitals in a row beyond which a word is a heading set in front of its text."""
 
 _DEFINITION = re.compile(
     r"""
@@ -207,8 +209,47 @@ def title_aliases(title: str) -> tuple[str, ...]:
     return tuple(key for key in keys if _can_be_named(key))
 
 
+class KeyMatcher:
+    """Finds names of which the keys are known in texts: longest match, word by word."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._keys = frozenset(key for key in keys if key)
+        lengths: dict[str, set[int]] = {}
+        for key in self._keys:
+            words = key.split(" ")
+            lengths.setdefault(words[0], set()).add(len(words))
+        self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
+
+    def mentions(self, text: str) -> list[Name]:
+        """Where a text uses the keys as names, in order, without overlap.
+
+        Capitals tell a name from ordinary words ("the Long Walk", not "a long walk"); in a
+        text that has none beyond its first letter, keys of two or more words count as they
+        stand. A lone word inside a longer name ("York" in "New York") is no mention.
+        """
+        words = _Words(text)
+        keys = words.keys
+        cased = any(map(str.isupper, text[1:]))
+        found: list[Name] = []
+        past = 0
+        for at, first in enumerate(keys):
+            if at < past or first not in self._lengths:
+                continue
+            for length in self._lengths[first]:
+                key = " ".join(keys[at : at + length])
+                if at + length > len(keys) or key not in self._keys:
+                    continue
+                sure = _used_as_name(words, at, length, cased)
+                if sure is not None:
+                    start, end = words.start(at), words.end(at + length - 1)
+                    found.append(Name(text[start:end], key, Kind.TITLE, start, end, sure))
+                    past = at + length
+                    break
+        return found
+
+
 class AliasIndex:
-    """Finds the articles a text mentions by title or alias: longest match, word by word.
+    """Which articles a text mentions, by title or alias.
 
     ``entries`` are (document id, title); several documents may share a title. Aliases of
     more than ``MOST_NAMESAKES`` different titles are left out.
@@ -227,7 +268,7 @@ class AliasIndex:
             if len(titles[alias]) <= MOST_NAMESAKES
         }
         self._titles = {alias: len(titles[alias]) for alias in self._documents}
-        self._lengths = _lengths_by_first_word(self._documents)
+        self._matcher = KeyMatcher(self._documents)
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -244,31 +285,8 @@ class AliasIndex:
         return self._titles.get(key, 0)
 
     def mentions(self, text: str) -> list[Name]:
-        """The aliases a text uses as names, in order, longest first, without overlap.
-
-        Capitals tell a name from ordinary words ("the Long Walk", not "a long walk"); in a
-        text that has none beyond its first letter, aliases of two or more words count as
-        they stand. A lone word inside a longer name ("York" in "New York") is none.
-        """
-        words = _Words(text)
-        keys = words.keys
-        cased = any(map(str.isupper, text[1:]))
-        found: list[Name] = []
-        past = 0
-        for at, key in enumerate(keys):
-            if at < past or key not in self._lengths:
-                continue
-            for length in self._lengths[key]:
-                alias = " ".join(keys[at : at + length])
-                if at + length > len(keys) or alias not in self._documents:
-                    continue
-                sure = _used_as_name(words, at, length, cased)
-                if sure is not None:
-                    start, end = words.start(at), words.end(at + length - 1)
-                    found.append(Name(text[start:end], alias, Kind.TITLE, start, end, sure))
-                    past = at + length
-                    break
-        return found
+        """The aliases a text uses as names, as ``KeyMatcher.mentions`` finds them."""
+        return self._matcher.mentions(text)
 
 
 def passage_names(passage: Passage, aliases: AliasIndex | None = None) -> list[Name]:
@@ -417,7 +435,8 @@ def _split_run(text: str, start: int, end: int) -> Iterator[Name]:
 
 def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]) -> bool:
     """Whether a sentence or a line ends between two capitalised words."""
-    if before[0].endswith(".") and _fold(after[0]) in _OPENERS:
+    ended = before[0].endswith(".") or (len(before[0]) > _LOUD and before[0].isupper())
+    if ended and _fold(after[0]) in _OPENERS:
         return True
     if text[before[2]] != "\n":
         return False
@@ -487,9 +506,21 @@ def _identifiers(text: str, masked: Sequence[tuple[int, int]]) -> Iterator[Name]
         bare = found.removesuffix("()")
         if bare.rpartition(".")[2].lower() in _DOMAINS or not taken.free(*match.span()):
             continue
-        if "." in bare and min(map(len, bare.split("."))) < 2:
+        if _is_glued(text, found, match.start()):
             continue
         yield Name(found, _fold(bare), Kind.IDENTIFIER, match.start(), match.end())
+
+
+def _is_glued(text: str, found: str, start: int) -> bool:
+    """Whether a dotted form is two sentences without a space ("the end.Next"), or an
+    abbreviation, rather than code."""
+    parts = found.removesuffix("()").split(".")
+    if len(parts) == 1:
+        return False
+    if min(map(len, parts)) < 2:
+        return True
+    code = found.endswith("()") or "_" in found or text[start - 1 : start] == "`"
+    return len(parts) == 2 and parts[1][0].isupper() and not code
 
 
 def _acronyms(text: str) -> Iterator[Name]:
@@ -530,14 +561,6 @@ def _alias_key(form: str) -> str:
         return _fold(form.removesuffix("()"))
     key = name_key(form)
     return key if key.count(" ") < MOST_NAME_WORDS else ""
-
-
-def _lengths_by_first_word(keys: Iterable[str]) -> dict[str, tuple[int, ...]]:
-    lengths: dict[str, set[int]] = {}
-    for key in keys:
-        words = key.split()
-        lengths.setdefault(words[0], set()).add(len(words))
-    return {word: tuple(sorted(found, reverse=True)) for word, found in lengths.items()}
 
 
 def _used_as_name(words: _Words, at: int, length: int, cased: bool) -> bool | None:

@@ -82,15 +82,39 @@ def test_a_damaged_index_is_made_again(pack):
             assert validate(pack) == [], (pattern, how)
 
 
+def own_files(pack: Path) -> dict[str, bytes]:
+    """The index files whose bytes depend on the content alone."""
+    return {
+        path.name: path.read_bytes()
+        for path in (pack / "index" / "1").iterdir()
+        if path.is_file() and path.name != "index.json"
+    }
+
+
 def test_a_missing_index_is_made_again_in_its_place(pack):
     with open_pack(pack) as store:
         expected, version = answers(store), store.info().version
+    files = own_files(pack)
+    assert files
     shutil.rmtree(pack / "index")
     assert any("index" in problem for problem in validate(pack))
     with open_pack(pack) as store:
         assert answers(store) == expected
         assert store.info().version == version
+    assert own_files(pack) == files
     assert validate(pack) == []
+
+
+def test_a_reader_follows_a_pack_that_is_replaced_by_another(pack, tmp_path):
+    with create_or_open_pack(tmp_path / "other") as store:
+        fill(store, [make("other", "Another pack.")])
+    with open_pack(pack) as store:
+        answers(store)
+        shutil.rmtree(pack)
+        shutil.move(tmp_path / "other", pack)
+        assert [summary.id for summary in store.documents()] == ["other"]
+        assert len(store.keyword_search(terms("another"), 5)) == 1
+        assert len(store.vector_search(vector_of("q"), 99)) == 1
 
 
 def test_a_reader_keeps_what_it_has_open(pack):

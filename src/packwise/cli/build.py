@@ -87,8 +87,7 @@ def show(report: BuildReport) -> None:
     from rich.table import Table
 
     changes = report.changes
-    title = f"{report.out} (dry run: nothing was written)" if report.dry_run else report.out
-    table = Table(title=clean(title), show_header=False)
+    table = Table(show_header=False)
     table.add_column("what")
     table.add_column("how many", justify="right")
     for name in ("added", "changed", "removed", "unchanged"):
@@ -105,6 +104,7 @@ def show(report: BuildReport) -> None:
     for suffix, count in sorted(report.skipped.items()):
         table.add_row(f"skipped: {clean(suffix) or 'no suffix'}", f"{count:,}")
     table.add_row("seconds", f"{report.seconds:.1f}")
+    click.echo(f"{clean(report.out)}{': a dry run, nothing was written' if report.dry_run else ''}")
     out().print(table)
     for warning in report.warnings[:_SHOWN_PROBLEMS]:
         err().print(f"note: {clean(str(warning))}", style="yellow")

@@ -13,11 +13,13 @@ from typing import Any
 from packwise.sources import front_matter, plain_rst
 from packwise.sources.flow import Draft, Flow, Inline, Span
 
-SIZE_LIMIT = 2_000_000
-LINE_LIMIT = 10_000
-"""What is larger than these is read line by line, without docutils: it takes about
-4 seconds a megabyte and its time on one long line of markup grows with the square."""
+SIZE_LIMIT = 1_000_000
+"""Characters. A larger file is read line by line: docutils takes 5 seconds for this."""
 
+_LINE_LIMIT = 10_000
+_EFFORT_LIMIT = 40_000_000
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
+_MARK = re.compile(r"[*`|_]")
 _EXPLICIT_TITLE = re.compile(r"(?s)(.+?)\s*<([^<>]+)>$")
 _OPTION = re.compile(r":[\w\-]+:(?:\s|$)")
 _TOCTREE_ENTRY = re.compile(r"(?:(.*?)\s*<([^<>]+)>|([^\s*?\[\]]+))$")
@@ -65,7 +67,7 @@ def read(text: str) -> Draft:
     matter = front_matter.split(text)
     flow = Flow()
     draft = Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
-    if len(matter.rest) > SIZE_LIMIT or _longest_line(matter.rest) > LINE_LIMIT:
+    if _is_too_much(matter.rest):
         plain_rst.write(flow, matter.rest)
         return draft
     try:
@@ -76,8 +78,16 @@ def read(text: str) -> Draft:
     return draft
 
 
-def _longest_line(text: str) -> int:
-    return max(map(len, text.split("\n")))
+def _is_too_much(text: str) -> bool:
+    """Whether docutils would refuse the text, or take minutes: its time on a paragraph
+    grows with the paragraph's length times the number of its markup characters."""
+    if len(text) > SIZE_LIMIT or max(map(len, text.split("\n"))) > _LINE_LIMIT:
+        return True
+    return any(
+        len(paragraph) * len(_MARK.findall(paragraph)) > _EFFORT_LIMIT
+        for paragraph in _PARAGRAPHS.split(text)
+        if len(paragraph) > _LINE_LIMIT // 2
+    )
 
 
 def _parse(text: str) -> Any:

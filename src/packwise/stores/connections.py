@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from packwise.errors import StoreError
-from packwise.stores.schema import check_pack, connect_reader
+from packwise.stores.schema import DATABASE, check_pack, connect_reader
 
 # SQLite forbids even closing a connection in a child of the process that opened it.
 _inherited: list[list[sqlite3.Connection]] = []
@@ -23,6 +23,7 @@ class Connections:
         self._folder = folder
         self._idle: list[sqlite3.Connection] = []
         self._process = os.getpid()
+        self._file: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -59,6 +60,7 @@ class Connections:
             if self._process != os.getpid():
                 _inherited.append(self._idle)
                 self._idle, self._process = [], os.getpid()
+            self._drop_replaced()
             if self._idle:
                 return self._idle.pop()
         connection = connect_reader(self._folder)
@@ -68,6 +70,19 @@ class Connections:
             connection.close()
             raise
         return connection
+
+    def _drop_replaced(self) -> None:
+        """Close the connections to a database that has been replaced by another file."""
+        try:
+            status = (self._folder / DATABASE).stat()
+        except OSError:
+            return
+        file = (status.st_dev, status.st_ino)
+        if self._file not in (None, file):
+            for connection in self._idle:
+                connection.close()
+            self._idle = []
+        self._file = file
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         with self._lock:

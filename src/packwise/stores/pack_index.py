@@ -300,6 +300,7 @@ def _put_in_place(building: Path, folder: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
     building.rename(folder)
     sync_file(folder.parent)
+    sync_file(folder.parent.parent)
 
 
 def _open_vectors(

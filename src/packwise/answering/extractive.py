@@ -1,0 +1,310 @@
+"""An answer without a language model: the best whole sentences, each with its source.
+
+Sentences are scored by how much of the question they hold (words count by rarity), by the
+passage they stand in, and by whether they hold the kind of thing that is asked for. A
+cross-encoder or an embedder may have a say; both are optional. Where a date, a name or a
+number in them clearly answers the question, it comes first.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from packwise.answering.evidence import Evidence, titles
+from packwise.answering.questions import Asked, Kind, Rarity, take_apart
+from packwise.answering.spans import Span, spans
+from packwise.answering.words import Class, words_of
+from packwise.models.base import CrossEncoder, Embedder
+from packwise.models.words import terms
+from packwise.sentences import sentence_spans
+from packwise.stores.base import TermStatistics
+from packwise.stores.bm25 import idf
+
+MOST_SENTENCES = 3
+CONFIDENT = 0.65
+"""From here on a short answer is shown: three in four are then right on SQuAD."""
+
+_JUDGED = 10
+_SPANNED = 6
+_BEFORE_WEIGHT = 0.1
+_HEADING_WEIGHT = 0.1
+_SUITS_WEIGHT = 0.15
+_LENGTH_WEIGHT = 0.05
+_USUAL_TERMS = 8
+_LONGEST = 800
+_TOO_LONG = 0.3
+_CROSS_ENCODER_WEIGHT = 1.0
+_COSINE_WEIGHT = 2.0
+
+_NEARLY_AS_GOOD = 0.3
+_NEW_WORDS = 0.15
+_SAME = 0.6
+
+_LIST_MARK = re.compile(r"^\s*(?:[-*+•‣◦▪]|\d{1,3}[.)]|#{1,6}|>)\s+")
+_SPACE = re.compile(r"\s+")
+_REFERS = frozenset(
+    "it he she they this these those such his her their its him them both however therefore "
+    "thus then also there another".split()
+)
+_TIME_WORDS = frozenset(
+    "century centuries decade decades year years month months day days bc ad bce ce".split()
+)
+_REASON_WORDS = frozenset(
+    "because since due so therefore thus to result caused order reason".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A whole sentence of the evidence, the ``order``-th of its passage, with its score.
+
+    ``covered`` is the share of the question's words it holds, by rarity.
+    """
+
+    text: str
+    source: Evidence
+    order: int
+    score: float
+    covered: float
+
+    @property
+    def shown(self) -> str:
+        """The sentence on one line, without a list mark, its source's number at the end."""
+        return f"{_one_line(self.text)} [{self.source.marker}]"
+
+
+@dataclass(frozen=True, slots=True)
+class ShortAnswer:
+    """The few words that answer; ``confidence`` (0..1) is how sure that is."""
+
+    text: str
+    marker: int
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """An answer made of sentences; its text is empty when there was nothing to take.
+
+    ``cited`` and ``sources`` are as in a synthesised answer. ``short`` is set only where it
+    is part of the text.
+    """
+
+    text: str
+    sentences: tuple[Sentence, ...]
+    short: ShortAnswer | None
+    cited: tuple[int, ...]
+    sources: tuple[str, ...]
+
+
+def extract(
+    question: str,
+    evidence: Sequence[Evidence],
+    *,
+    statistics: TermStatistics | None = None,
+    embedder: Embedder | None = None,
+    cross_encoder: CrossEncoder | None = None,
+    most: int = MOST_SENTENCES,
+) -> Extract:
+    """One to ``most`` sentences that answer the question, in reading order.
+
+    ``statistics`` are those of the question's terms in the store; without them a word's
+    rarity is taken from the evidence itself.
+    """
+    ranked = best_sentences(
+        question,
+        evidence,
+        statistics=statistics,
+        embedder=embedder,
+        cross_encoder=cross_encoder,
+    )
+    if not ranked:
+        return Extract("", (), None, (), ())
+    asked = take_apart(question, _rarity(statistics, evidence))
+    short = _short(asked, ranked)
+    if short is not None and short.confidence < CONFIDENT:
+        short = None
+    chosen = _choose(asked, ranked, most, short)
+    lines = [" ".join(sentence.shown for sentence in chosen)]
+    if short is not None:
+        lines.insert(0, f"{short.text} [{short.marker}]")
+    cited = tuple(dict.fromkeys(sentence.source.marker for sentence in chosen))
+    return Extract("\n\n".join(lines), tuple(chosen), short, cited, titles(evidence, cited))
+
+
+def best_sentences(
+    question: str,
+    evidence: Sequence[Evidence],
+    *,
+    statistics: TermStatistics | None = None,
+    embedder: Embedder | None = None,
+    cross_encoder: CrossEncoder | None = None,
+) -> list[Sentence]:
+    """All sentences of the evidence, best first.
+
+    The cross-encoder, or else the embedder, judges the ten that look best without it.
+    """
+    asked = take_apart(question, _rarity(statistics, evidence))
+    found = [sentence for item in evidence for sentence in _scored(asked, item)]
+    found.sort(key=_rank)
+    head = [replace(s, score=s.score + _SUITS_WEIGHT * _suits(asked, s)) for s in found[:_JUDGED]]
+    if len(head) > 1 and (cross_encoder is not None or embedder is not None):
+        head = _judged(question, head, embedder, cross_encoder)
+    head.sort(key=_rank)
+    # The judged stay ahead of those nobody judged.
+    return head + found[_JUDGED:]
+
+
+def short_answer(
+    question: str, sentences: Sequence[Sentence], *, statistics: TermStatistics | None = None
+) -> ShortAnswer | None:
+    """The words among the first sentences that answer best, however unsure."""
+    asked = take_apart(question, _rarity(statistics, [s.source for s in sentences]))
+    return _short(asked, sentences)
+
+
+def _short(asked: Asked, sentences: Sequence[Sentence]) -> ShortAnswer | None:
+    scored: list[tuple[Sentence, Span]] = [
+        (sentence, span)
+        for sentence in sentences[:_SPANNED]
+        for span in spans(asked, sentence.text, sentence.score)
+    ]
+    if not scored:
+        return None
+    best, top = max(scored, key=lambda pair: pair[1].score)
+    masses = [(s, span, math.exp(span.score - top.score)) for s, span in scored]
+    # What overlaps the best candidate is the same answer with other borders.
+    same = sum(
+        mass
+        for s, span, mass in masses
+        if s is best and span.first < top.last and top.first < span.last
+    )
+    text = _SPACE.sub(" ", best.text[top.start : top.end])
+    return ShortAnswer(text, best.source.marker, same / sum(mass for *_, mass in masses))
+
+
+def _scored(asked: Asked, item: Evidence) -> list[Sentence]:
+    """The sentences of one passage with their first score."""
+    heading = _share(asked, set(terms(item.heading)))
+    found: list[Sentence] = []
+    before = 0.0
+    for order, (start, end) in enumerate(sentence_spans(item.text)):
+        text = item.text[start:end]
+        held = terms(text)
+        if not held:
+            continue
+        covered = _share(asked, set(held))
+        score = item.score + covered + _BEFORE_WEIGHT * before + _HEADING_WEIGHT * heading
+        score -= _LENGTH_WEIGHT * max(0.0, math.log(len(held) / _USUAL_TERMS))
+        if len(text) > _LONGEST or _unfit(text):
+            score -= _TOO_LONG
+        found.append(Sentence(text, item, order, score, covered))
+        before = covered
+    return found
+
+
+def _judged(
+    question: str,
+    sentences: Sequence[Sentence],
+    embedder: Embedder | None,
+    cross_encoder: CrossEncoder | None,
+) -> list[Sentence]:
+    texts = [_one_line(sentence.text) for sentence in sentences]
+    if cross_encoder is not None:
+        verdicts = _CROSS_ENCODER_WEIGHT * cross_encoder.score(question, texts)
+    else:
+        assert embedder is not None
+        cosines = embedder.embed_passages(texts) @ embedder.embed_query(question)
+        verdicts = _COSINE_WEIGHT * cosines
+    # Around their mean, so scores stay on the scale the short answer was fitted on.
+    verdicts = verdicts - np.mean(verdicts)
+    return [replace(s, score=s.score + float(v)) for s, v in zip(sentences, verdicts, strict=True)]
+
+
+def _suits(asked: Asked, sentence: Sentence) -> float:
+    """Whether a sentence holds the kind of thing asked for, beyond the question's own words."""
+    words = words_of(sentence.text)
+    fresh = [word for word in words[1:] if word.term not in asked.weights]
+    if asked.kind is Kind.TIME:
+        held = any(
+            w.kind in (Class.YEAR, Class.MONTH) or w.lower in _TIME_WORDS for w in fresh
+        ) or (bool(words) and words[0].kind in (Class.YEAR, Class.MONTH))
+    elif asked.kind is Kind.NUMBER:
+        held = any(word.kind in (Class.NUMBER, Class.YEAR) for word in (*words[:1], *fresh))
+    elif asked.kind in (Kind.PERSON, Kind.PLACE):
+        held = any(word.kind is Class.NAME for word in fresh)
+    elif asked.kind is Kind.REASON:
+        held = any(word.lower in _REASON_WORDS for word in words)
+    else:
+        return 0.5
+    return 1.0 if held else 0.0
+
+
+def _choose(
+    asked: Asked, ranked: Sequence[Sentence], most: int, short: ShortAnswer | None
+) -> list[Sentence]:
+    """The best sentence, what it refers back to, and others that add to it."""
+    by_place = {(s.source.marker, s.order): s for s in ranked}
+    best = ranked[0]
+    if short is not None and short.marker != best.source.marker:
+        best = next(s for s in ranked if s.source.marker == short.marker)
+    chosen = [best]
+    if most > 1 and _refers_back(best):
+        earlier = by_place.get((best.source.marker, best.order - 1))
+        if earlier is not None and not _unfit(earlier.text):
+            chosen.append(earlier)
+    held = {term for sentence in chosen for term in terms(sentence.text)}
+    for sentence in ranked[1 : _SPANNED * 2]:
+        if len(chosen) >= most or sentence.score < best.score - _NEARLY_AS_GOOD:
+            break
+        new = set(terms(sentence.text))
+        gained = _share(asked, new - held)
+        if gained >= _NEW_WORDS and not any(_alike(sentence, other) for other in chosen):
+            chosen.append(sentence)
+            held |= new
+    first = {marker: i for i, marker in enumerate(dict.fromkeys(s.source.marker for s in chosen))}
+    return sorted(chosen, key=lambda s: (first[s.source.marker], s.order))
+
+
+def _alike(one: Sentence, other: Sentence) -> bool:
+    mine, theirs = set(terms(one.text)), set(terms(other.text))
+    return len(mine & theirs) >= _SAME * min(len(mine), len(theirs))
+
+
+def _refers_back(sentence: Sentence) -> bool:
+    words = _one_line(sentence.text).split(maxsplit=1)
+    return sentence.order > 0 and words[0].strip(",").lower() in _REFERS
+
+
+def _unfit(text: str) -> bool:
+    """Headings, code and rows of marks do not read as sentences."""
+    letters = sum(c.isalpha() or c.isspace() for c in text)
+    return text.lstrip().startswith(("#", "```", "|", "~~~")) or letters < 0.6 * len(text)
+
+
+def _share(asked: Asked, held: set[str]) -> float:
+    return sum(weight for term, weight in asked.weights.items() if term in held)
+
+
+def _rank(sentence: Sentence) -> tuple[float, int, int]:
+    return (-sentence.score, sentence.source.marker, sentence.order)
+
+
+def _rarity(statistics: TermStatistics | None, evidence: Sequence[Evidence]) -> Rarity:
+    if statistics is not None:
+        known = statistics
+        return lambda term: idf(known.passages, known.frequency.get(term, 0))
+    texts = list(dict.fromkeys(item.text for item in evidence))
+    pieces = [text[a:b] for text in texts for a, b in sentence_spans(text)]
+    frequency = Counter(term for piece in pieces for term in set(terms(piece)))
+    return lambda term: idf(len(pieces), frequency[term])
+
+
+def _one_line(text: str) -> str:
+    return _SPACE.sub(" ", _LIST_MARK.sub("", text)).strip()

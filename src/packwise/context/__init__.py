@@ -1,0 +1,1 @@
+"""From ranked candidates to a context that fits its token budget."""
