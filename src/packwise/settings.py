@@ -78,6 +78,9 @@ class Settings:
     fusion: str = knob(
         "weighted", "PACKWISE_FUSION", "how the legs become one list", choices=("weighted", "rrf")
     )
+    completion: bool = knob(
+        True, "PACKWISE_COMPLETION", "let each leg score what only the other one found"
+    )
     rrf_k: int = knob(60, "PACKWISE_RRF_K", "rank offset of reciprocal rank fusion", low=1)
 
     @classmethod

@@ -90,7 +90,7 @@ class Pipeline:
             keyword = job.result()
             trace.stages.extend(aside.stages)
 
-        if asked is not None and keyword.ran:
+        if self._settings.completion and asked is not None and keyword.ran:
             with trace.stage("complete") as stage:
                 vector, keyword, rescored = self._complete(vector, keyword, asked, terms)
                 stage.note(rescored=rescored)

@@ -1,0 +1,102 @@
+"""What a passage adds to what is already there.
+
+Three kinds of repetition, three measures: the same text again (shared shingles), the same
+place again (offsets in one document), the same thing in other words (cosine).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from packwise.context.reading import Reading
+from packwise.models.base import Vectors
+from packwise.passages import Passage
+
+DUPLICATE_SHARE = 0.8
+"""Share of a text's shingles found in a better one that makes it a duplicate."""
+
+SAME_THING = 0.97
+"""Cosine from which two passages say the same thing, whatever the words."""
+
+# Passages on one topic are alike without repeating each other; likeness counts from here.
+_ALIKE = 0.85
+# A text whose sample is smaller than this is compared in full.
+_SMALL_SKETCH = 4
+
+
+def containment(text: Reading, other: Reading) -> float:
+    """The share of a text's shingles that the other holds too."""
+    return len(text.shingles & other.shingles) / len(text.shingles) if text.shingles else 0.0
+
+
+def find_duplicates(passages: Sequence[Passage], readings: Sequence[Reading]) -> dict[int, int]:
+    """For each text that repeats an earlier one: the first that it repeats.
+
+    Texts are taken in order, so the better ranked one stays; one that holds an earlier one
+    and more is no duplicate of it. Chunks that overlap in their document are not either:
+    they are joined by their offsets. What is already a duplicate is not compared with.
+    """
+    duplicates: dict[int, int] = {}
+    holders: dict[int, list[int]] = {}
+    for i, reading in enumerate(readings):
+        if not reading.units:
+            continue
+        if len(reading.sketch) < _SMALL_SKETCH:
+            suspects = [j for j in range(i) if j not in duplicates]
+        else:
+            hits = Counter(j for value in reading.sketch for j in holders.get(value, ()))
+            suspects = sorted(j for j, n in hits.items() if n * 2 >= len(reading.sketch))
+        for j in suspects:
+            if shared_characters(passages[i], passages[j]):
+                continue
+            if containment(reading, readings[j]) >= DUPLICATE_SHARE:
+                duplicates[i] = j
+                break
+        else:
+            for value in reading.sketch:
+                holders.setdefault(value, []).append(i)
+    return duplicates
+
+
+def shared_characters(a: Passage, b: Passage) -> int:
+    """How much of a document two of its passages both hold."""
+    if a.document != b.document:
+        return 0
+    return max(0, min(a.end, b.end) - max(a.start, b.start))
+
+
+class Likeness:
+    """The highest cosine of each passage with those already taken, kept up to date."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        self._vectors = vectors
+        self._highest: NDArray[np.float32] = np.zeros(len(vectors), dtype=np.float32)
+        self._taken: set[int] = set()
+
+    def take(self, index: int) -> None:
+        """Count passage ``index`` among those taken."""
+        if index not in self._taken:
+            self._taken.add(index)
+            cosines = self._vectors @ self._vectors[index]
+            # A passage is not like itself: only another one can make it redundant.
+            cosines[index] = self._highest[index]
+            np.maximum(self._highest, cosines, out=self._highest)
+
+    def to_taken(self, index: int) -> float:
+        """The cosine of passage ``index`` with the likest of those taken, 0..1."""
+        return min(1.0, float(self._highest[index]))
+
+
+def novelty(likeness: float, alpha: float) -> float:
+    """What is left of a passage's worth beside its likest neighbour, 1 - alpha .. 1."""
+    redundant = max(0.0, likeness - _ALIKE) / (1.0 - _ALIKE)
+    return 1.0 - alpha * redundant
+
+
+def marginal_relevance(relevance: float, likeness: float, alpha: float) -> float:
+    """MMR: relevance against likeness to what is taken; ``alpha`` 0 is relevance alone."""
+    return (1.0 - alpha) * relevance - alpha * likeness

@@ -1,0 +1,147 @@
+"""What a passage is made of, read once: its units, their words, what they hold.
+
+A unit is the least that is ever shown of a passage: a sentence, or a table or code block
+that means nothing in pieces. All of it depends on the text alone, so it is remembered.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from packwise.context.answerability import NAME, Features, find_features, find_names
+from packwise.context.quality import words
+from packwise.models.words import terms
+from packwise.sentences import sentence_spans
+
+REMEMBERED = 2048
+"""Passages whose reading is kept; one takes some ten kilobytes."""
+
+SHINGLE = 5
+"""Words in a shingle, the unit in which repetition is measured."""
+
+# Tables and code beyond this many characters are read line by line after all.
+_LONGEST_BLOCK = 1200
+_SAMPLE = 4
+
+_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_TABLE = re.compile(r"^[ \t]*\|[^\n]*(?:\n[ \t]*\|[^\n]*)+", re.MULTILINE)
+# A sentence that opens with one of these speaks of the sentence before it.
+_LEANING = re.compile(
+    r"[\"“'(]?(?:it|its|he|his|him|she|her|hers|they|their|theirs|them|this|these|those|such|both"
+    r"|the (?:former|latter|same|other)|one of (?:these|them))\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text and what is known of it without a question.
+
+    ``units`` are the spans of its units; ``where`` holds the units in which an index term
+    occurs, as bits; ``leaning`` the units that cannot be understood without the one before.
+    ``sketch`` is a fixed sample of its ``shingles``: two texts that share many shingles
+    share some of these.
+    """
+
+    units: tuple[tuple[int, int], ...]
+    where: Mapping[str, int]
+    features: tuple[Features, ...]
+    names: tuple[frozenset[str], ...]
+    leaning: int
+    word_count: int
+    vocabulary: frozenset[str]
+    shingles: frozenset[int]
+    sketch: tuple[int, ...]
+
+    @property
+    def everything(self) -> int:
+        """All units, as bits."""
+        return (1 << len(self.units)) - 1
+
+    @property
+    def holds(self) -> Features:
+        """What any of the units holds."""
+        found = 0
+        for features in self.features:
+            found |= features
+        return found
+
+
+@lru_cache(maxsize=REMEMBERED)
+def read(text: str) -> Reading:
+    """The reading of a passage's text."""
+    units = unit_spans(text)
+    where: dict[str, int] = {}
+    leaning = 0
+    for i, (start, end) in enumerate(units):
+        bit = 1 << i
+        for term in set(terms(text[start:end])):
+            where[term] = where.get(term, 0) | bit
+        if i and _LEANING.match(text, start, end):
+            leaning |= bit
+
+    starts = [start for start, _ in units]
+    features = [0] * len(units)
+    names: list[set[str]] = [set() for _ in units]
+    for place, found in find_features(text):
+        features[max(0, bisect_right(starts, place) - 1)] |= found
+    for place, name in find_names(text):
+        unit = max(0, bisect_right(starts, place) - 1)
+        names[unit].add(name)
+        features[unit] |= NAME
+
+    found_words = words(text)
+    shingles = shingle_hashes(found_words)
+    return Reading(
+        units=tuple(units),
+        where=where,
+        features=tuple(features),
+        names=tuple(map(frozenset, names)),
+        leaning=leaning,
+        word_count=len(found_words),
+        vocabulary=frozenset(found_words),
+        shingles=shingles,
+        sketch=tuple(sorted(value for value in shingles if value % _SAMPLE == 0)),
+    )
+
+
+def unit_spans(text: str) -> list[tuple[int, int]]:
+    """The units of a text in order: its sentences, with tables, fenced code and what
+    announces a list kept in one piece."""
+    sentences = sentence_spans(text)
+    blocks = [
+        found.span()
+        for pattern in (_FENCE, _TABLE)
+        for found in pattern.finditer(text)
+        if found.end() - found.start() <= _LONGEST_BLOCK
+    ]
+    units: list[tuple[int, int]] = []
+    for start, end in sentences:
+        if units and _belongs(text, blocks, units[-1], start):
+            units[-1] = (units[-1][0], max(units[-1][1], end))
+        else:
+            units.append((start, end))
+    return units
+
+
+def _belongs(text: str, blocks: list[tuple[int, int]], unit: tuple[int, int], start: int) -> bool:
+    """Whether what begins at ``start`` is part of the unit before it."""
+    if text[unit[1] - 1] == ":" and start - unit[0] <= _LONGEST_BLOCK:
+        return True
+    return any(first < start < last and unit[1] > first for first, last in blocks)
+
+
+def shingle_hashes(found_words: list[str]) -> frozenset[int]:
+    """The distinct shingles of a text, hashed; a text shorter than one is its own."""
+    if len(found_words) <= SHINGLE:
+        return frozenset({zlib.crc32(" ".join(found_words).encode("utf-8", "surrogatepass"))})
+    return frozenset(
+        zlib.crc32(" ".join(found_words[i : i + SHINGLE]).encode("utf-8", "surrogatepass"))
+        for i in range(len(found_words) - SHINGLE + 1)
+    )
+
