@@ -58,8 +58,8 @@ SPEED = """
 ## Building and searching
 
 Three hundred encyclopedia articles, built from Markdown; beside it the bare embedder on the same
-texts, in the same run. Made by `packwise bench build "$PACKWISE_DATA"/wikispeedia --limit 300` and
-`packwise bench search PACK`, which asks {searches} questions made from the pack's own headings.
+texts, in the same run. Made by `packwise bench build "$PACKWISE_DATA"/wikispeedia --limit 300
+--out PACK` and `packwise bench search PACK`, which asks {searches} questions made from the pack's own headings.
 
 | what | figure |
 | --- | ---: |
@@ -115,14 +115,11 @@ def speed(data: Path) -> str:
             with tarfile.open(data / f"{ARTICLES}.tar.gz") as archive:
                 archive.extractall(scratch, filter="data")
             articles = Path(scratch) / ARTICLES
-        built = json.loads(packwise("bench", "build", str(articles), "--limit", "300", "--json"))
-        pack = Path(scratch) / "pack"
-        sample = Path(scratch) / "sample"
-        sample.mkdir()
-        for path in sorted(articles.glob("*.md"))[:300]:
-            (sample / path.name).write_bytes(path.read_bytes())
-        packwise("build", str(sample), "--out", str(pack), "--json")
-        searched = json.loads(packwise("bench", "search", str(pack), "--json"))
+        pack = str(Path(scratch) / "pack")
+        built = json.loads(
+            packwise("bench", "build", str(articles), "--limit", "300", "--out", pack, "--json")
+        )
+        searched = json.loads(packwise("bench", "search", pack, "--json"))
     rows = [
         ("documents", f"{built['documents']:,}"),
         ("passages", f"{built['passages']:,}"),

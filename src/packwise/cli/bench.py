@@ -27,8 +27,9 @@ def bench() -> None:
 @bench.command("build")
 @click.argument("source")
 @click.option("--limit", default=0, metavar="N", help="Only the first N files of a folder.")
+@click.option("--out", "keep", default=None, metavar="PACK", help="Keep the pack there.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
-def bench_build(source: str, limit: int, as_json: bool) -> None:
+def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> None:
     """Build SOURCE beside the bare embedder on the same texts, then build it again unchanged."""
     from packwise.cli.progress import BuildProgress
     from packwise.models.embedder import load_embedder
@@ -40,7 +41,9 @@ def bench_build(source: str, limit: int, as_json: bool) -> None:
     embedder = load_embedder(settings.embedder, settings)
     with tempfile.TemporaryDirectory(prefix="packwise-bench-") as scratch:
         taken = _first_files(Path(source), limit, Path(scratch) / "source") if limit else source
-        target = str(Path(scratch) / "pack")
+        target = keep or str(Path(scratch) / "pack")
+        if Path(target).exists():
+            raise UsageError(f"{target} is there already: a build of it would measure nothing")
         with BuildProgress("building", quiet=as_json) as progress:
             report = build_pack([str(taken)], target, settings=settings, progress=progress)
         peak = _peak_memory()
