@@ -59,7 +59,8 @@ SPEED = """
 
 Three hundred encyclopedia articles, built from Markdown; beside it the bare embedder on the same
 texts, in the same run. Made by `packwise bench build "$PACKWISE_DATA"/wikispeedia --limit 300
---out PACK` and `packwise bench search PACK`, which asks {searches} questions made from the pack's own headings.
+--out PACK` and `packwise bench search PACK`, which asks {searches} questions made from the
+headings of the pack itself.
 
 | what | figure |
 | --- | ---: |

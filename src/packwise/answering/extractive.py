@@ -81,10 +81,10 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class ShortAnswer:
-    """The few words that answer; ``confidence`` (0..1) is how sure that is."""
+    """The few words of a sentence that answer; ``confidence`` (0..1) is how sure that is."""
 
     text: str
-    marker: int
+    sentence: Sentence
     confidence: float
 
 
@@ -133,7 +133,7 @@ def extract(
     chosen = _choose(asked, ranked, most, short)
     lines = [" ".join(sentence.shown for sentence in chosen)]
     if short is not None:
-        lines.insert(0, f"{short.text} [{short.marker}]")
+        lines.insert(0, f"{short.text} [{short.sentence.source.marker}]")
     cited = tuple(dict.fromkeys(sentence.source.marker for sentence in chosen))
     return Extract("\n\n".join(lines), tuple(chosen), short, cited, titles(evidence, cited))
 
@@ -186,7 +186,7 @@ def _short(asked: Asked, sentences: Sequence[Sentence]) -> ShortAnswer | None:
         if s is best and span.first < top.last and top.first < span.last
     )
     text = _SPACE.sub(" ", best.text[top.start : top.end])
-    return ShortAnswer(text, best.source.marker, same / sum(mass for *_, mass in masses))
+    return ShortAnswer(text, best, same / sum(mass for *_, mass in masses))
 
 
 def _scored(asked: Asked, item: Evidence) -> list[Sentence]:
@@ -251,16 +251,14 @@ def _choose(
 ) -> list[Sentence]:
     """The best sentence, what it refers back to, and others that add to it."""
     by_place = {(s.source.marker, s.order): s for s in ranked}
-    best = ranked[0]
-    if short is not None and short.marker != best.source.marker:
-        best = next(s for s in ranked if s.source.marker == short.marker)
+    best = ranked[0] if short is None else short.sentence
     chosen = [best]
     if most > 1 and _refers_back(best):
         earlier = by_place.get((best.source.marker, best.order - 1))
         if earlier is not None and not _unfit(earlier.text):
             chosen.append(earlier)
     held = {term for sentence in chosen for term in terms(sentence.text)}
-    for sentence in ranked[1 : _SPANNED * 2]:
+    for sentence in ranked[: _SPANNED * 2]:
         if len(chosen) >= most or sentence.score < best.score - _NEARLY_AS_GOOD:
             break
         new = set(terms(sentence.text))

@@ -75,7 +75,13 @@ class Likeness:
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
         self._highest: NDArray[np.float32] = np.zeros(len(vectors), dtype=np.float32)
+        self._likest: NDArray[np.int64] = np.zeros(len(vectors), dtype=np.int64)
         self._taken: set[int] = set()
+
+    @property
+    def highest(self) -> NDArray[np.float32]:
+        """The highest cosine of each passage with one taken; 0 while none is."""
+        return self._highest
 
     def take(self, index: int) -> None:
         """Count passage ``index`` among those taken."""
@@ -83,12 +89,18 @@ class Likeness:
             self._taken.add(index)
             cosines = self._vectors @ self._vectors[index]
             # A passage is not like itself: only another one can make it redundant.
-            cosines[index] = self._highest[index]
-            np.maximum(self._highest, cosines, out=self._highest)
+            cosines[index] = 0.0
+            closer = cosines > self._highest
+            self._highest[closer] = cosines[closer]
+            self._likest[closer] = index
 
     def to_taken(self, index: int) -> float:
         """The cosine of passage ``index`` with the likest of those taken, 0..1."""
         return min(1.0, float(self._highest[index]))
+
+    def likest(self, index: int) -> int | None:
+        """The passage taken that is most like passage ``index``; ``None`` if none is."""
+        return int(self._likest[index]) if self._highest[index] > 0.0 else None
 
 
 def novelty(likeness: float, alpha: float) -> float:
@@ -96,7 +108,3 @@ def novelty(likeness: float, alpha: float) -> float:
     redundant = max(0.0, likeness - _ALIKE) / (1.0 - _ALIKE)
     return 1.0 - alpha * redundant
 
-
-def marginal_relevance(relevance: float, likeness: float, alpha: float) -> float:
-    """MMR: relevance against likeness to what is taken; ``alpha`` 0 is relevance alone."""
-    return (1.0 - alpha) * relevance - alpha * likeness

@@ -44,6 +44,7 @@ class Reading:
 
     ``units`` are the spans of its units; ``where`` holds the units in which an index term
     occurs, as bits; ``leaning`` the units that cannot be understood without the one before.
+    ``prints`` are equal for units of the same words, 0 for those too short to tell.
     ``sketch`` is a fixed sample of its ``shingles``: two texts that share many shingles
     share some of these.
     """
@@ -52,6 +53,7 @@ class Reading:
     where: Mapping[str, int]
     features: tuple[Features, ...]
     names: tuple[frozenset[str], ...]
+    prints: tuple[int, ...]
     leaning: int
     word_count: int
     vocabulary: frozenset[str]
@@ -97,11 +99,13 @@ def read(text: str) -> Reading:
 
     found_words = words(text)
     shingles = shingle_hashes(found_words)
+    by_unit = [words(text[start:end]) for start, end in units]
     return Reading(
         units=tuple(units),
         where=where,
         features=tuple(features),
         names=tuple(map(frozenset, names)),
+        prints=tuple(_hash(unit) if len(unit) >= SHINGLE else 0 for unit in by_unit),
         leaning=leaning,
         word_count=len(found_words),
         vocabulary=frozenset(found_words),
@@ -139,9 +143,11 @@ def _belongs(text: str, blocks: list[tuple[int, int]], unit: tuple[int, int], st
 def shingle_hashes(found_words: list[str]) -> frozenset[int]:
     """The distinct shingles of a text, hashed; a text shorter than one is its own."""
     if len(found_words) <= SHINGLE:
-        return frozenset({zlib.crc32(" ".join(found_words).encode("utf-8", "surrogatepass"))})
-    return frozenset(
-        zlib.crc32(" ".join(found_words[i : i + SHINGLE]).encode("utf-8", "surrogatepass"))
-        for i in range(len(found_words) - SHINGLE + 1)
-    )
+        return frozenset({_hash(found_words)}) if found_words else frozenset()
+    last = len(found_words) - SHINGLE + 1
+    return frozenset(_hash(found_words[i : i + SHINGLE]) for i in range(last))
 
+
+def _hash(found_words: list[str]) -> int:
+    # Not Python's own hash: that one differs from process to process.
+    return zlib.crc32(" ".join(found_words).encode("utf-8", "surrogatepass")) | 1 << 32

@@ -21,7 +21,7 @@ path is repeated in front of each of its passages."""
 _INDENT_LIMIT = 8
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufeff\ud800-\udfff]")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
-_LINE_ENDS = re.compile(r"[ \t]+(?=\n)")
+_LINE_ENDS = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
 
 
 def clean(text: str) -> str:

@@ -30,7 +30,7 @@ _WRITTEN = {
     ),
     "text": (),
 }
-_TOCTREE_ENTRY = re.compile(r"(?m)^[ \t]+(?:[^\n<]*<)?([^\s<>]+)>?[ \t]*$")
+_TOCTREE_ENTRY = re.compile(r"(?m)^[ \t]++(?:[^\n<]*+<)?([^\s<>]++)>?[ \t]*+$")
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
 
 

@@ -129,10 +129,14 @@ class PackWriter:
         return dict(self._known)
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
-        """The vectors this pack already has for these passage content hashes."""
-        with self._guard:
+        """The vectors this pack already has for these passage content hashes.
+
+        What comes next is the embedding of the others, so what is staged is saved first.
+        """
+        with self._guard, writing(self._folder):
             if self._connection is None:
                 return {}
+            self._flush()
             found: dict[str, Vectors] = {}
             for batch in batches(list(dict.fromkeys(hashes))):
                 rows = self._connection.execute(
