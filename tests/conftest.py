@@ -4,8 +4,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests_world import write_notes
+
+# A busy machine is slow; that says nothing about the code.
+settings.register_profile("packwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("packwise")
 
 
 @pytest.fixture(autouse=True)

@@ -224,12 +224,12 @@ class KeyMatcher:
         """Where a text uses the keys as names, in order, without overlap.
 
         Capitals tell a name from ordinary words ("the Long Walk", not "a long walk"); in a
-        text that has none beyond its first letter, keys of two or more words count as they
-        stand. A lone word inside a longer name ("York" in "New York") is no mention.
+        text without any, keys of two or more words count as they stand. A lone word inside
+        a longer name ("York" in "New York") is no mention.
         """
         words = _Words(text)
         keys = words.keys
-        cased = any(map(str.isupper, text[1:]))
+        cased = text != text.lower()
         found: list[Name] = []
         past = 0
         for at, first in enumerate(keys):

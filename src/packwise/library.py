@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from packwise.candidates import EVERYTHING, Filter, Fusion, Mode, Query
-from packwise.errors import EmbedderMismatch
+from packwise.guard import check_embedder
 from packwise.models.base import Embedder
 from packwise.retrieval.pipeline import Pipeline, Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Store, StoreInfo
 from packwise.stores.locate import open_store
+
+if TYPE_CHECKING:
+    from packwise.context.packer import Context
 
 
 class Library:
@@ -56,6 +60,36 @@ class Library:
         chosen: Fusion = fusion or ("rrf" if self._settings.fusion == "rrf" else "weighted")
         return self._opened().search(Query(query, k=k, mode=mode, fusion=chosen, where=where))
 
+    def context(
+        self,
+        question: str,
+        budget: int | None = None,
+        *,
+        policy: str | None = None,
+        mode: Mode = "hybrid",
+        fusion: Fusion | None = None,
+        where: Filter = EVERYTHING,
+    ) -> Context:
+        """The passages that answer the question, packed into at most ``budget`` tokens.
+
+        Without a budget it is ``settings.context_token_budget``. The trace says for every
+        candidate why it is in or out.
+        """
+        from packwise.context.packer import pack
+
+        ranking = self.search(
+            question, self._settings.context_candidates, mode=mode, fusion=fusion, where=where
+        )
+        packed = pack(
+            question,
+            ranking.hits,
+            store=self._store,
+            settings=self._settings,
+            budget=budget,
+            policy=policy,
+        )
+        return replace(packed, confidence=ranking.confidence)
+
     def close(self) -> None:
         """Let go of the store; harmless when repeated."""
         with self._lock:
@@ -98,10 +132,5 @@ def _embedder_of(info: StoreInfo, settings: Settings) -> Embedder:
     from packwise.models.embedder import load_embedder
 
     embedder = load_embedder(info.embedder or settings.embedder, settings)
-    if info.embedder_version and embedder.version != info.embedder_version:
-        raise EmbedderMismatch(
-            f"{info.location} was built with {info.embedder_version}, "
-            f"this machine has {embedder.version}",
-            fix=f"packwise build SOURCE --out {info.location} --reembed",
-        )
+    check_embedder(info.embedder_version, embedder.version, location=info.location)
     return embedder

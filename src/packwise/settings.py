@@ -16,6 +16,8 @@ from packwise.errors import SettingError
 _TRUE = {"1", "on", "true", "yes"}
 _FALSE = {"0", "off", "false", "no"}
 
+PACKING_POLICIES = ("coverage", "seed", "baseline")
+
 
 def knob(
     default: Any,
@@ -82,6 +84,62 @@ class Settings:
         True, "PACKWISE_COMPLETION", "let each leg score what only the other one found"
     )
     rrf_k: int = knob(60, "PACKWISE_RRF_K", "rank offset of reciprocal rank fusion", low=1)
+
+    # Context packing
+    context_token_budget: int = knob(
+        8000, "CONTEXT_TOKEN_BUDGET", "most tokens a context may have", low=0
+    )
+    tokenizer_model: str = knob(
+        "gpt-4o-2024-11-20", "TOKENIZER_MODEL", "the language model whose tokens are counted"
+    )
+    packing_policy: str = knob(
+        "coverage",
+        "PACKWISE_PACKING_POLICY",
+        "how passages are chosen; coverage holds the answer most often",
+        choices=PACKING_POLICIES,
+    )
+    packing_per_doc_cap: int = knob(
+        2, "PACKING_PER_DOC_CAP", "passages a document may give before they count less", low=1
+    )
+    packing_per_section_cap: int = knob(
+        1, "PACKING_PER_SECTION_CAP", "passages a section may give, unless they continue", low=1
+    )
+    packing_novelty_alpha: float = knob(
+        0.5,
+        "PACKING_NOVELTY_ALPHA",
+        "weight of novelty against relevance; 0 is relevance alone",
+        low=0,
+        high=1,
+    )
+    packing_answerability_bonus: float = knob(
+        0.1,
+        "PACKING_ANSWERABILITY_BONUS",
+        "added to the score of what looks like an answer, times 0.5 to 1.5",
+        low=0,
+        high=1,
+    )
+    packing_token_price: float = knob(
+        0.03,
+        "PACKWISE_PACKING_TOKEN_PRICE",
+        "share of the expected answer a thousand tokens must bring; 0 fills the budget",
+        low=0,
+    )
+    packing_quality_threshold: float = knob(
+        0.3,
+        "PACKWISE_QUALITY_THRESHOLD",
+        "section quality below which a passage is a stub",
+        low=0,
+        high=1,
+    )
+    section_reunification: bool = knob(
+        True, "SECTION_REUNIFICATION", "attach the neighbours of a passage where it pays"
+    )
+    retrieval_trace: bool = knob(
+        False, "RETRIEVAL_TRACE", "write the record of every packing to the trace folder"
+    )
+    trace_folder: str = knob(
+        "", "PACKWISE_TRACE_FOLDER", "where those records go; empty means the cache folder"
+    )
 
     @classmethod
     def load(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:

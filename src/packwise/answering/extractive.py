@@ -33,21 +33,25 @@ CONFIDENT = 0.65
 _JUDGED = 10
 _SPANNED = 6
 _BEFORE_WEIGHT = 0.1
+_AFTER_QUESTION_WEIGHT = 0.6
 _HEADING_WEIGHT = 0.1
 _SUITS_WEIGHT = 0.15
 _LENGTH_WEIGHT = 0.05
 _USUAL_TERMS = 8
 _LONGEST = 800
-_TOO_LONG = 0.3
+_UNREADABLE = 0.3
+_ASKS = 0.6
 _CROSS_ENCODER_WEIGHT = 1.0
 _COSINE_WEIGHT = 2.0
 
-_NEARLY_AS_GOOD = 0.3
-_NEW_WORDS = 0.15
+_NEARLY_AS_GOOD = 0.25
+_ON_TOPIC = 0.4
+_NEW_WORDS = 0.2
 _SAME = 0.6
 
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•‣◦▪]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _SPACE = re.compile(r"\s+")
+_FENCE = re.compile(r"(?m)^[^\S\n]*(?:```|~~~)[^\n]*$")
 _REFERS = frozenset(
     "it he she they this these those such his her their its him them both however therefore "
     "thus then also there another".split()
@@ -128,7 +132,8 @@ def extract(
         return Extract("", (), None, (), ())
     asked = take_apart(question, _rarity(statistics, evidence))
     short = _short(asked, ranked)
-    if short is not None and short.confidence < CONFIDENT:
+    # Where no question word says what is asked for, no few words can be the answer.
+    if short is not None and (short.confidence < CONFIDENT or asked.kind is Kind.OTHER):
         short = None
     chosen = _choose(asked, ranked, most, short)
     lines = [" ".join(sentence.shown for sentence in chosen)]
@@ -194,19 +199,35 @@ def _scored(asked: Asked, item: Evidence) -> list[Sentence]:
     heading = _share(asked, set(terms(item.heading)))
     found: list[Sentence] = []
     before = 0.0
-    for order, (start, end) in enumerate(sentence_spans(item.text)):
-        text = item.text[start:end]
+    for order, text in enumerate(_pieces(item.text)):
         held = terms(text)
         if not held:
             continue
         covered = _share(asked, set(held))
-        score = item.score + covered + _BEFORE_WEIGHT * before + _HEADING_WEIGHT * heading
+        score = item.score + covered + before + _HEADING_WEIGHT * heading
         score -= _LENGTH_WEIGHT * max(0.0, math.log(len(held) / _USUAL_TERMS))
-        if len(text) > _LONGEST or _unfit(text):
-            score -= _TOO_LONG
+        asks, unfit = text.endswith("?"), _unfit(text)
+        score -= _ASKS * asks + _UNREADABLE * (unfit or len(text) > _LONGEST)
         found.append(Sentence(text, item, order, score, covered))
-        before = covered
+        # What follows a question, or a heading, is likely its answer.
+        leads = asks or text.startswith("#")
+        before = covered * (_AFTER_QUESTION_WEIGHT if leads else _BEFORE_WEIGHT)
     return found
+
+
+def _pieces(text: str) -> list[str]:
+    """The sentences of a passage, and each line of the code it holds."""
+    pieces: list[str] = []
+    position, code = 0, False
+    fences = [match.span() for match in _FENCE.finditer(text)]
+    for start, end in [*fences, (len(text), len(text))]:
+        part = text[position:start]
+        if code:
+            pieces.extend(line.strip() for line in part.splitlines())
+        else:
+            pieces.extend(part[a:b] for a, b in sentence_spans(part))
+        position, code = end, not code
+    return [piece for piece in pieces if piece]
 
 
 def _judged(
@@ -262,8 +283,8 @@ def _choose(
         if len(chosen) >= most or sentence.score < best.score - _NEARLY_AS_GOOD:
             break
         new = set(terms(sentence.text))
-        gained = _share(asked, new - held)
-        if gained >= _NEW_WORDS and not any(_alike(sentence, other) for other in chosen):
+        adds = sentence.covered >= _ON_TOPIC and _share(asked, new - held) >= _NEW_WORDS
+        if adds and not any(_alike(sentence, other) for other in chosen):
             chosen.append(sentence)
             held |= new
     first = {marker: i for i, marker in enumerate(dict.fromkeys(s.source.marker for s in chosen))}
@@ -283,7 +304,7 @@ def _refers_back(sentence: Sentence) -> bool:
 def _unfit(text: str) -> bool:
     """Headings, code and rows of marks do not read as sentences."""
     letters = sum(c.isalpha() or c.isspace() for c in text)
-    return text.lstrip().startswith(("#", "```", "|", "~~~")) or letters < 0.6 * len(text)
+    return text.lstrip().startswith(("#", "|")) or letters < 0.6 * len(text)
 
 
 def _share(asked: Asked, held: set[str]) -> float:
@@ -298,8 +319,8 @@ def _rarity(statistics: TermStatistics | None, evidence: Sequence[Evidence]) -> 
     if statistics is not None:
         known = statistics
         return lambda term: idf(known.passages, known.frequency.get(term, 0))
-    texts = list(dict.fromkeys(item.text for item in evidence))
-    pieces = [text[a:b] for text in texts for a, b in sentence_spans(text)]
+    texts = dict.fromkeys(item.text for item in evidence)
+    pieces = [piece for text in texts for piece in _pieces(text)]
     frequency = Counter(term for piece in pieces for term in set(terms(piece)))
     return lambda term: idf(len(pieces), frequency[term])
 

@@ -65,6 +65,7 @@ _INNER = (
     Class.QUOTE,
     Class.DASH,
 )
+_MEASURES = frozenset({"date", "time", "figures"})
 _NUMERIC = frozenset({Class.NUMBER, Class.YEAR, Class.MONTH})
 _LEADS = frozenset(
     "by in on at to of from as for with because called is was are were than about".split()
@@ -143,7 +144,10 @@ class _View:
     def _shape(self, first: int, last: int, found: Features) -> None:
         kind = self.asked.kind
         inside = self.words[first:last]
-        found.append((f"fits:{kind}:{_look(inside)}", 1.0))
+        look = _look(inside)
+        found.append((f"fits:{kind}:{look}", 1.0))
+        if look in _MEASURES:
+            found.append((f"ends:{look}:{inside[-1].kind}", 1.0))
         found.append((f"length:{min(last - first, 7)}", 1.0))
         found.append((f"length:{kind}:{min(last - first, 6)}", 1.0))
         held = {word.kind for word in inside}

@@ -107,4 +107,3 @@ def novelty(likeness: float, alpha: float) -> float:
     """What is left of a passage's worth beside its likest neighbour, 1 - alpha .. 1."""
     redundant = max(0.0, likeness - _ALIKE) / (1.0 - _ALIKE)
     return 1.0 - alpha * redundant
-

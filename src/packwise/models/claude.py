@@ -92,6 +92,9 @@ class ClaudeModel:
                 yield piece
         return heard.completion(self._name)
 
+    def close(self) -> None:
+        self.client.close()
+
     def _pieces(self, events: Iterator[Any], heard: Heard) -> Iterator[str]:
         for event in events:
             kind = getattr(event, "type", "")

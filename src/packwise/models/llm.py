@@ -127,6 +127,10 @@ class LanguageModel(Protocol):
         """The answer piece by piece; the generator returns the whole of it."""
         ...
 
+    def close(self) -> None:
+        """Let go of connections; harmless when repeated."""
+        ...
+
 
 def load_llm(
     *, api_key: str | None = None, model: str | None = None, env: Mapping[str, str] | None = None

@@ -87,6 +87,9 @@ class OpenAICompatibleModel:
                 yield piece
         return heard.completion(self._name)
 
+    def close(self) -> None:
+        """Nothing to do: each call has a connection of its own."""
+
     def _post(
         self, prompt: str, system: str, max_tokens: int, timeout: float, *, stream: bool
     ) -> Any:

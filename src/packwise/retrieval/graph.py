@@ -37,6 +37,10 @@ from packwise.retrieval.fusion import NOT_ASKED, Leg, Weights, fuse
 from packwise.stores.base import Key, Store
 
 EntityId = int | str
+QCAP = 0
+QR = 0.0
+QN = 3
+BACK = True
 
 MOST_TERMS = 32
 """Distinct terms beyond which a question is a text of its own, naming things in passing."""
@@ -277,6 +281,7 @@ class _Walk:
         self._base: dict[Key, float] = dict(pool)
         self._unseen: set[Key] = set()
         self._reached: set[Key] = set()
+        self._titles: dict[Key, str] = {}
         self.bonuses: dict[Key, Bonus] = {}
         self.flowed = False
 
@@ -285,12 +290,22 @@ class _Walk:
         proposals: dict[Key, Bonus] = {}
         articles = {entity.key: _articles(entity, "") for entity in self._asked.entities}
         passages = self._passages(articles.values())
+        ents = {e.key: e for e in self._asked.entities}
+        top = max(self._base.values())
+        held = self._graph.entities_of(self._seeds(QN)) if QCAP == 2 else {}
         self._score(key for keys in passages.values() for key in keys)
         for via, groups in articles.items():
             for documents in groups:
-                best = self._best(key for name in documents for key in passages.get(name, ()))
+                keys = [key for name in documents for key in passages.get(name, ())]
+                best = self._best(keys)
+                value = self._knobs.question / len(groups)
+                ent = ents[via]
+                if QR: value /= max(1, ent.passages) ** QR
                 if best is not None:
-                    value = self._knobs.question / len(groups)
+                    if QCAP == 1: value = min(value, top - self._knobs.margin - self._base[best])
+                    if QCAP == 2:
+                        t = max([self._base[k] for k, h in held.items() if k != best and any(e.id == ent.id for e in h.entities)], default=9)
+                        value = min(value, t - self._knobs.margin - self._base[best])
                     self._propose(proposals, best, value, Path("question", via, None, 0))
         self._accept(proposals)
 
@@ -298,6 +313,7 @@ class _Walk:
         """One hop from what are the best passages now."""
         seeds = self._seeds(self._knobs.seeds[hop])
         held = self._graph.entities_of(seeds)
+        self._titles.update((k, h.place.title) for k, h in held.items())
         weights = {
             seed: self._knobs.fade ** (hop + rank)
             for rank, seed in enumerate(seeds)
@@ -386,10 +402,13 @@ class _Walk:
 
     def _to_places(self, entity: Entity, held: Held, places: list[Place]) -> Iterable[_Edge]:
         here = held.place
+        src = self.bonuses[here.key].path.source if BACK and here.key in self.bonuses else None
+        srct = self._titles.get(src, "") if src is not None else ""
         others = tuple(
             place.key
             for place in places
             if place.document != here.document and not _same_title(place.title, here.title)
+            and not _same_title(place.title, srct)
         )
         if 0 < len(others) <= self._knobs.places:
             yield _Edge("name", entity.key, self._knobs.name / len(others) ** 0.5, others)

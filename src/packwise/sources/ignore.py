@@ -22,6 +22,9 @@ BUILT_IN = (
 """What is passed over unless a ``!pattern`` takes it back in: hidden files, installed
 packages and what site generators write."""
 
+_FOLDERS = re.compile(r"\*\*+/")
+_EVERYTHING = re.compile(r"/\*\*+$")
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -62,11 +65,11 @@ def _rule(line: str, folder: str) -> Rule | None:
     negated = line.startswith("!")
     line = line[1:] if negated else line
     folders_only = line.endswith("/")
-    line = line.rstrip("/") if folders_only else line
+    line = line.removesuffix("/")
     if not line:
         return None
     anchored = "/" in line
-    body = _translated(line.lstrip("/") if line.startswith("/") else line)
+    body = _translated(line.removeprefix("/"))
     if body is None:
         return None
     lead = re.escape(f"{folder}/") if folder else ""
@@ -79,12 +82,13 @@ def _translated(pattern: str) -> str | None:
     parts: list[str] = []
     at = 0
     while at < len(pattern):
-        if pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
+        folders = _FOLDERS.match(pattern, at) if at == 0 or pattern[at - 1] == "/" else None
+        if folders is not None:
             parts.append("(?:.+/)?")
-            at += 3
-        elif pattern.startswith("/**", at) and at + 3 == len(pattern):
+            at = folders.end()
+        elif (everything := _EVERYTHING.match(pattern, at)) is not None:
             parts.append("/.+")
-            at += 3
+            at = everything.end()
         else:
             part, at = _one(pattern, at)
             if part is None:

@@ -14,7 +14,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -32,26 +31,22 @@ from packwise.stores.durable import PreparedFile, sync_file, writing
 from packwise.stores.manifest import MANIFEST, Manifest, prepare_manifest
 from packwise.stores.pack_index import (
     INDEX_FOLDER,
-    Change,
     Generation,
     remove_other_indexes,
     write_index,
 )
 from packwise.stores.pack_state import Embedder, State, read_state
-from packwise.stores.pagerank import pagerank
 from packwise.stores.rows import (
     batches,
     checked,
     from_blob,
-    insert_document,
-    insert_passage,
     marks,
     pack_payload,
     storable,
     to_half,
-    unpack_payload,
 )
 from packwise.stores.schema import DATABASE, connect_writer, migrate, now
+from packwise.stores.takeover import Plan, collect_vectors, take_over
 
 LOCK = "build.lock"
 
@@ -60,38 +55,7 @@ _FLUSH_SECONDS = 2.0
 _CHECKPOINT_WAIT_MS = 200
 _MOST_FREE_SHARE = 0.25
 
-# What a link leads to: the document of that id, else the one at that URL, else the same
-# for the link without its fragment. A document's link to itself leads nowhere.
-_TARGET = """nullif(coalesce(
-    (SELECT key FROM documents WHERE id = links.href),
-    (SELECT key FROM documents WHERE url = links.href AND url <> '' ORDER BY id LIMIT 1),
-    (SELECT key FROM documents WHERE id = links.page),
-    (SELECT key FROM documents WHERE url = links.page AND url <> '' ORDER BY id LIMIT 1)
-), links.document)"""
-
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What a commit does, by document id."""
-
-    taken: list[str]
-    removed: list[str]
-    stored: Mapping[str, int]
-    prune: bool
-
-    @property
-    def added(self) -> int:
-        return len(self.taken) - self.changed
-
-    @property
-    def changed(self) -> int:
-        return sum(name in self.stored for name in self.taken)
-
-    @property
-    def unchanged(self) -> int:
-        return len(self.stored) - len(self.removed) - self.changed
 
 
 class PackWriter:
@@ -208,7 +172,7 @@ class PackWriter:
                 if plan.taken or plan.removed or state.generation == 0:
                     passages = self._switch(connection, state, plan)
                 elif prune and connection.execute("DELETE FROM staged").rowcount:
-                    _collect_vectors(connection)
+                    collect_vectors(connection)
             self.close()
             return WriteSummary(
                 plan.added, plan.changed, len(plan.removed), plan.unchanged, passages
@@ -346,19 +310,19 @@ class PackWriter:
         if self._made_folder and not any(self._folder.iterdir()):
             self._folder.rmdir()
 
-    def _plan(self, prune: bool) -> _Plan:
+    def _plan(self, prune: bool) -> Plan:
         assert self._connection is not None
         stored = dict(self._connection.execute("SELECT id, key FROM documents").fetchall())
         staged = {name for (name,) in self._connection.execute("SELECT id FROM staged")}
         mentioned = self._kept | self._staged
-        return _Plan(
+        return Plan(
             taken=sorted(staged & mentioned),
             removed=sorted(stored.keys() - mentioned) if prune else [],
             stored=stored,
             prune=prune,
         )
 
-    def _switch(self, connection: sqlite3.Connection, state: State, plan: _Plan) -> int:
+    def _switch(self, connection: sqlite3.Connection, state: State, plan: Plan) -> int:
         """Move to the next generation; the number of passages it holds.
 
         The index and the manifest are on the disk before SQLite commits, which is the one
@@ -368,7 +332,7 @@ class PackWriter:
         manifest: PreparedFile | None = None
         try:
             connection.execute("BEGIN IMMEDIATE")
-            change = self._move(connection, plan)
+            change = take_over(connection, plan, self._embedder_key)
             new = self._advance(connection, state)
             previous = None if state.generation == 0 or self._reembed else state.index
             index = write_index(connection, self._folder, new.index, previous, change)
@@ -387,93 +351,6 @@ class PackWriter:
             raise
         self._tidy(connection, new.index, manifest)
         return new.passages
-
-    def _move(self, connection: sqlite3.Connection, plan: _Plan) -> Change:
-        """Replace, add and remove documents; work out their links and ranks again."""
-        connection.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT PRIMARY KEY)")
-        connection.execute("CREATE TEMP TABLE IF NOT EXISTS written (key INTEGER PRIMARY KEY)")
-        connection.execute("DELETE FROM touched")
-        connection.execute("DELETE FROM written")
-        removed: list[int] = []
-        for name in (*plan.removed, *(name for name in plan.taken if name in plan.stored)):
-            key = plan.stored[name]
-            self._touch(connection, key)
-            removed.extend(
-                passage
-                for (passage,) in connection.execute(
-                    "SELECT key FROM passages WHERE document = ?", (key,)
-                )
-            )
-        for name in plan.removed:
-            connection.execute("DELETE FROM documents WHERE key = ?", (plan.stored[name],))
-        added: list[int] = []
-        for name in plan.taken:
-            added.extend(self._take(connection, name, plan.stored.get(name)))
-        self._resolve_links(connection)
-        self._rank(connection)
-        if plan.prune:
-            connection.execute("DELETE FROM staged")
-        _collect_vectors(connection)
-        return Change(np.array(removed, dtype=np.int64), np.array(added, dtype=np.int64))
-
-    def _touch(self, connection: sqlite3.Connection, document: int) -> None:
-        connection.execute(
-            "INSERT OR IGNORE INTO touched SELECT id FROM documents WHERE key = ?", (document,)
-        )
-        connection.execute(
-            "INSERT OR IGNORE INTO touched SELECT url FROM documents WHERE key = ? AND url <> ''",
-            (document,),
-        )
-
-    def _take(self, connection: sqlite3.Connection, document_id: str, key: int | None) -> list[int]:
-        """Move one document out of the staging table; the keys of its passages."""
-        source_hash, payload = connection.execute(
-            "SELECT source_hash, payload FROM staged WHERE id = ?", (document_id,)
-        ).fetchone()
-        document, passages = unpack_payload(document_id, source_hash, payload)
-        key = insert_document(connection, document, key)
-        added = [
-            insert_passage(connection, key, document, passage, self._embedder_key)
-            for passage in passages
-        ]
-        connection.execute("INSERT OR IGNORE INTO written VALUES (?)", (key,))
-        self._touch(connection, key)
-        connection.execute("DELETE FROM staged WHERE id = ?", (document_id,))
-        return added
-
-    def _resolve_links(self, connection: sqlite3.Connection) -> None:
-        connection.execute(
-            f"UPDATE links SET target = {_TARGET} WHERE document IN (SELECT key FROM temp.written)"
-        )
-        rest = connection.execute(
-            "SELECT 1 FROM documents WHERE key NOT IN (SELECT key FROM temp.written) LIMIT 1"
-        )
-        if rest.fetchone() is None:
-            return
-        for column in ("href", "page"):
-            connection.execute(
-                f"UPDATE links SET target = {_TARGET}"
-                f" WHERE {column} IN (SELECT name FROM temp.touched)"
-            )
-
-    def _rank(self, connection: sqlite3.Connection) -> None:
-        documents = np.array(
-            [key for (key,) in connection.execute("SELECT key FROM documents ORDER BY key")],
-            dtype=np.int64,
-        )
-        links = np.array(
-            connection.execute(
-                "SELECT DISTINCT document, target FROM links WHERE target IS NOT NULL"
-            ).fetchall(),
-            dtype=np.int64,
-        ).reshape(-1, 2)
-        positions = np.searchsorted(documents, links)
-        ranks = pagerank(len(documents), positions[:, 0], positions[:, 1])
-        connection.execute("DELETE FROM ranks")
-        connection.executemany(
-            "INSERT INTO ranks (document, pagerank) VALUES (?, ?)",
-            zip(documents.tolist(), ranks.tolist(), strict=True),
-        )
 
     def _advance(self, connection: sqlite3.Connection, state: State) -> State:
         count = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
@@ -529,15 +406,6 @@ def _state(connection: sqlite3.Connection) -> State:
     state = read_state(connection)
     assert state is not None
     return state
-
-
-def _collect_vectors(connection: sqlite3.Connection) -> None:
-    """Remove the vectors no passage uses, unless staged documents may still need them."""
-    if connection.execute("SELECT 1 FROM staged LIMIT 1").fetchone() is None:
-        connection.execute(
-            "DELETE FROM vectors WHERE NOT EXISTS"
-            " (SELECT 1 FROM passages WHERE passages.vector = vectors.key)"
-        )
 
 
 def _named(embedder: Embedder | None) -> str:

@@ -1,0 +1,181 @@
+"""The candidates of one question, ranked, read and freed of what cannot be of use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from packwise.candidates import Candidate, Scores
+from packwise.context.answerability import (
+    NAME,
+    Answerability,
+    QuestionKind,
+    answerability,
+    asked_for,
+    kind_of,
+)
+from packwise.context.novelty import find_duplicates
+from packwise.context.quality import STUB_WORDS, Spared, keywords, quality, spared, words
+from packwise.context.reading import Reading, read
+from packwise.context.trace import Dropped, Reason
+from packwise.models.base import Vectors
+from packwise.passages import Passage
+from packwise.settings import Settings
+from packwise.stores.base import Key, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A passage in the running for a place in the context.
+
+    ``rank`` is its place among all candidates by final score, 1 is best. ``fitting`` holds
+    the units that hold what the question asks for, as bits. ``attached_to`` is the id of
+    the passage it was fetched for, when it is a neighbour and not a candidate.
+    """
+
+    key: Key
+    passage: Passage
+    scores: Scores
+    rank: int
+    reading: Reading
+    quality: float
+    spared: Spared | None
+    answer: Answerability
+    fitting: int
+    attached_to: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.passage.id
+
+    @property
+    def final(self) -> float:
+        """The score the list is sorted by; what is not a number counts as nothing."""
+        return self.scores.final if math.isfinite(self.scores.final) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What a policy chooses from, best first, with the vector of each entry.
+
+    ``dropped`` are the candidates that are out already. ``unfiltered`` says that nothing
+    reached the quality threshold, so that all were let in.
+    """
+
+    question: str
+    kind: QuestionKind
+    entries: tuple[Entry, ...]
+    vectors: Vectors
+    dropped: tuple[Dropped, ...]
+    unfiltered: bool
+
+
+class Reader:
+    """Makes entries for one question."""
+
+    def __init__(self, question: str, settings: Settings) -> None:
+        self.question = question
+        self.kind = kind_of(question)
+        self._asked = asked_for(self.kind)
+        self._keywords = keywords(question)
+        self._known = frozenset(words(question))
+        self._scale = settings.packing_answerability_bonus
+
+    def entry(
+        self,
+        key: Key,
+        passage: Passage,
+        scores: Scores,
+        rank: int,
+        attached_to: str | None = None,
+    ) -> Entry:
+        """A passage with all that packing asks of it."""
+        reading = read(passage.text)
+        matched = len(self._keywords & reading.vocabulary)
+        worth = quality(reading.word_count, matched, len(self._keywords))
+        fitting = self._fitting(reading)
+        return Entry(
+            key=key,
+            passage=passage,
+            scores=scores,
+            rank=rank,
+            reading=reading,
+            quality=worth,
+            spared=spared(passage.text, self.question) if reading.word_count < STUB_WORDS else None,
+            answer=answerability(reading.holds, fitting != 0, self._scale),
+            fitting=fitting,
+            attached_to=attached_to,
+        )
+
+    def _fitting(self, reading: Reading) -> int:
+        """The units that hold what the question asks for.
+
+        A name answers only when it is not one of the question's own words.
+        """
+        fitting = 0
+        for i, features in enumerate(reading.features):
+            hit = features & self._asked
+            if hit and (hit != NAME or not reading.names[i] <= self._known):
+                fitting |= 1 << i
+        return fitting
+
+
+def prepare(
+    reader: Reader, candidates: Sequence[Candidate], store: Store, settings: Settings
+) -> Pool:
+    """Rank the candidates and drop what is a stub, or a duplicate of a better one.
+
+    When everything is a stub, nothing is: the filter is lifted as a whole.
+    """
+    entries = ranked(reader, candidates)
+    kept: list[Entry] = []
+    dropped: list[Dropped] = []
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.id in seen:
+            dropped.append(drop(entry, Reason.DUPLICATE_OF, entry.id))
+        else:
+            seen.add(entry.id)
+            kept.append(entry)
+
+    worthy = [e for e in kept if e.quality >= settings.packing_quality_threshold or e.spared]
+    unfiltered = not worthy
+    if worthy:
+        good = {entry.id for entry in worthy}
+        dropped.extend(drop(e, Reason.BELOW_QUALITY) for e in kept if e.id not in good)
+        kept = worthy
+
+    repeated = find_duplicates([e.passage for e in kept], [e.reading for e in kept])
+    dropped.extend(
+        drop(kept[i], Reason.DUPLICATE_OF, kept[first].id) for i, first in repeated.items()
+    )
+    left = tuple(entry for i, entry in enumerate(kept) if i not in repeated)
+    vectors = store.vectors([e.key for e in left]) if left else np.zeros((0, 1), np.float32)
+    return Pool(reader.question, reader.kind, left, vectors, tuple(dropped), unfiltered)
+
+
+def ranked(reader: Reader, candidates: Sequence[Candidate]) -> list[Entry]:
+    """The candidates as entries, best final score first; equal scores keep their order."""
+    finals = [c.scores.final if math.isfinite(c.scores.final) else 0.0 for c in candidates]
+    order = sorted(range(len(candidates)), key=lambda i: -finals[i])
+    return [
+        reader.entry(candidates[i].key, candidates[i].passage, candidates[i].scores, rank)
+        for rank, i in enumerate(order, start=1)
+    ]
+
+
+def drop(entry: Entry, reason: Reason, of: str | None = None) -> Dropped:
+    """The record of an entry that is out."""
+    return Dropped(
+        id=entry.id,
+        document=entry.passage.document,
+        reason=reason,
+        of=of,
+        rank=entry.rank,
+        scores=entry.scores,
+        quality=entry.quality,
+        bonus=entry.answer.bonus,
+    )
