@@ -31,8 +31,8 @@ ARTICLES = "wikispeedia"
 OPENING = """\
 # Results
 
-Every figure here is printed by the command above it; `PACKWISE_DATA=folder make results` makes the
-page anew. The data sets are public and not part of this repository: SciFact, SQuAD 2.0
+Each section names the command that prints its figures; `PACKWISE_DATA=folder make results` makes
+the page anew. The data sets are public and not part of this repository: SciFact, SQuAD 2.0
 (paragraphs as documents), HotpotQA and MuSiQue (100 questions each), CISI, StackExchange FAQ.
 Times were taken on two cores; compare them with one another rather than with other machines.
 
@@ -49,7 +49,8 @@ COMPLETION = """
 ## What completion is worth
 
 Each leg brings 12 passages for a list of 10. Without completion a passage that only one leg brought
-counts as unknown to the other. nDCG@10, `PACKWISE_COMPLETION=off` against `on`:
+counts as unknown to the other. nDCG@10, `PACKWISE_COMPLETION=off` against `on`, made by
+`make results`:
 
 | data set | off | on | difference |
 | --- | ---: | ---: | ---: |

@@ -5,9 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+
+from tests_world import wait_for_staged_work
 
 
 def packwise(*arguments, cwd=None, **options):
@@ -206,13 +207,15 @@ class TestBadInput:
         many = tmp_path / "many"
         many.mkdir()
         for number in range(400):
-            (many / f"{number}.md").write_text(f"# Page {number}\n\nAll about {number} things.\n")
+            (many / f"{number}.md").write_text(
+                f"# Page {number}\n\n" + f"All about {number} things. " * 20
+            )
         with subprocess.Popen(
             [sys.executable, "-m", "packwise", "build", many, "--out", pack],
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
-            time.sleep(3)
+            wait_for_staged_work(pack, process)
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
         assert process.returncode == 130

@@ -1,9 +1,6 @@
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
-from contextlib import closing
 
 import pytest
 
@@ -11,7 +8,7 @@ import packwise
 from packwise.errors import NotAStore, SourceError
 from packwise.packs.build import build_pack
 from packwise.settings import Settings
-from tests_world import write_notes
+from tests_world import wait_for_staged_work, write_notes
 
 
 @pytest.fixture
@@ -178,23 +175,12 @@ def test_another_embedder_needs_reembed_and_then_replaces_every_vector(source, t
     assert again.embedded == 0, "a pack keeps its embedder when none is named"
 
 
-def wait_for_staged_work(pack, process):
-    with closing(sqlite3.connect(f"file:{pack}/pack.sqlite?mode=ro", uri=True)) as connection:
-        for _ in range(1200):
-            (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
-            if staged:
-                return
-            assert process.poll() is None, "the build ended before it could be killed"
-            time.sleep(0.05)
-    raise AssertionError("nothing was staged within a minute")
-
-
 @pytest.mark.slow
 def test_a_killed_build_harms_nothing_and_goes_on_where_it_was(tmp_path):
     source = tmp_path / "many"
     source.mkdir()
     for number in range(400):
-        words = " ".join(f"word{(number * 7 + i) % 991}" for i in range(12))
+        words = " ".join(f"word{(number * 7 + i) % 991}" for i in range(40))
         (source / f"{number:03}.md").write_text(f"# Page {number}\n\nAbout {words}.\n")
     pack = tmp_path / "pack"
     small = write_notes(tmp_path / "notes")

@@ -1,5 +1,8 @@
-"""The documents most tests work on."""
+"""The documents most tests work on, and how to catch a build in the act."""
 
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
 NOTES = {
@@ -65,3 +68,15 @@ def write_notes(folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return folder
+
+
+def wait_for_staged_work(pack, process):
+    """Return once a build in another process has put its first documents down."""
+    with closing(sqlite3.connect(f"file:{pack}/pack.sqlite?mode=ro", uri=True)) as connection:
+        for _ in range(1200):
+            (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
+            if staged:
+                return
+            assert process.poll() is None, "the build ended before it could be killed"
+            time.sleep(0.05)
+    raise AssertionError("nothing was staged within a minute")
