@@ -1,12 +1,16 @@
 """A small world for tests: a folder of notes, and a pack built from it with the real models."""
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests_world import write_notes
+
+# A runner in the background may ignore Ctrl-C, and what it starts inherits that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is slow; that says nothing about the code.
 settings.register_profile("packwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,19 +1,22 @@
 """The docs keep up with the code."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-
-from packwise.cli.reference import reference
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
 
 def test_every_command_and_flag_is_in_the_reference_as_it_is_now():
+    # In a process of its own: click remembers a command's help option from its first use.
+    command = [sys.executable, "-m", "packwise.cli.reference"]
+    now = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     written = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
-    assert written == reference(), "run: python -m packwise.cli.reference > docs/commands.md"
+    assert written == now, "run: python -m packwise.cli.reference > docs/commands.md"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

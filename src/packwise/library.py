@@ -76,6 +76,7 @@ class Library:
         candidate why it is in or out.
         """
         from packwise.context.packer import pack
+        from packwise.context.record import keep_trace
 
         ranking = self.search(
             question, self._settings.context_candidates, mode=mode, fusion=fusion, where=where
@@ -88,6 +89,7 @@ class Library:
             budget=budget,
             policy=policy,
         )
+        keep_trace(packed.trace, self._settings)
         return replace(packed, confidence=ranking.confidence)
 
     def close(self) -> None:

@@ -86,6 +86,9 @@ class Settings:
     rrf_k: int = knob(60, "PACKWISE_RRF_K", "rank offset of reciprocal rank fusion", low=1)
 
     # Context packing
+    context_candidates: int = knob(
+        30, "PACKWISE_CONTEXT_CANDIDATES", "passages a context is chosen from", low=1, high=1000
+    )
     context_token_budget: int = knob(
         8000, "CONTEXT_TOKEN_BUDGET", "most tokens a context may have", low=0
     )

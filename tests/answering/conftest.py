@@ -1,10 +1,8 @@
 import pytest
 
-from messages_api import ModelServer
+from messages_api import KEY, ModelServer
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.openai_compatible import OpenAICompatibleModel
-
-KEY = "sk-ant-secret-0123456789"
 
 
 @pytest.fixture

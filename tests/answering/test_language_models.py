@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from conftest import KEY
 from messages_api import (
     CHAT,
+    KEY,
     MESSAGES,
     broken_stream,
     hang_up,

@@ -7,8 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import KEY
-from messages_api import hang_up, raw, refused_port, silence, status, text, truncated
+from messages_api import KEY, hang_up, raw, refused_port, silence, status, text, truncated
 from packwise.candidates import Candidate, Scores
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.llm import NO_USAGE, Usage

@@ -42,6 +42,10 @@ class Request:
         return first["content"] if first["role"] == "system" else self.body.get("system", "")
 
 
+KEY = "sk-ant-secret-0123456789"
+"""What tests send as their key; it must never show up in a message or a log."""
+
+
 class ModelServer:
     """Answers with the scripted replies in turn; the last one is repeated."""
 

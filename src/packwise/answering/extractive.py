@@ -18,8 +18,8 @@ import numpy as np
 
 from packwise.answering.evidence import Evidence, titles
 from packwise.answering.questions import Asked, Kind, Rarity, take_apart
-from packwise.answering.spans import Span, spans
-from packwise.answering.words import Class, words_of
+from packwise.answering.spans import Span, look, spans
+from packwise.answering.words import CONTENT, Class, Word, words_of
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.models.words import terms
 from packwise.sentences import sentence_spans
@@ -40,8 +40,8 @@ _LENGTH_WEIGHT = 0.05
 _USUAL_TERMS = 8
 _LONGEST = 800
 _UNREADABLE = 0.3
-_ASKS = 0.6
-_CROSS_ENCODER_WEIGHT = 1.0
+_LEADS_ON = 1.0
+_CROSS_ENCODER_WEIGHT = 2.0
 _COSINE_WEIGHT = 2.0
 
 _NEARLY_AS_GOOD = 0.25
@@ -52,13 +52,19 @@ _SAME = 0.6
 _LIST_MARK = re.compile(r"^\s*(?:[-*+•‣◦▪]|\d{1,3}[.)]|#{1,6}|>)\s+")
 _SPACE = re.compile(r"\s+")
 _FENCE = re.compile(r"(?m)^[^\S\n]*(?:```|~~~)[^\n]*$")
+_PROSE_ENDS = tuple(".!?…\"”’')]")
+_MEASURED = frozenset({"date", "time", "figures", "number word"})
 _REFERS = frozenset(
     "it he she they this these those such his her their its him them both however therefore "
     "thus then also there another".split()
 )
 _TIME_WORDS = frozenset(
-    "century centuries decade decades year years month months day days bc ad bce ce".split()
+    "century centuries decade decades year years month months day days bc ad bce ce every daily "
+    "nightly hourly weekly monthly yearly annually monday tuesday wednesday thursday friday "
+    "saturday sunday noon midnight o'clock".split()
 )
+_EQUATES = frozenset("is are was were means refers denotes".split())
+_SUBJECT = 8
 _REASON_WORDS = frozenset(
     "because since due so therefore thus to result caused order reason".split()
 )
@@ -132,10 +138,11 @@ def extract(
         return Extract("", (), None, (), ())
     asked = take_apart(question, _rarity(statistics, evidence))
     short = _short(asked, ranked)
-    # Where no question word says what is asked for, no few words can be the answer.
-    if short is not None and (short.confidence < CONFIDENT or asked.kind is Kind.OTHER):
+    if short is not None and short.confidence < CONFIDENT:
         short = None
     chosen = _choose(asked, ranked, most, short)
+    if short is not None and not _worth_showing(asked, short):
+        short = None
     lines = [" ".join(sentence.shown for sentence in chosen)]
     if short is not None:
         lines.insert(0, f"{short.text} [{short.sentence.source.marker}]")
@@ -194,6 +201,24 @@ def _short(asked: Asked, sentences: Sequence[Sentence]) -> ShortAnswer | None:
     return ShortAnswer(text, best, same / sum(mass for *_, mass in masses))
 
 
+def _worth_showing(asked: Asked, short: ShortAnswer) -> bool:
+    """Whether a few words can be the answer, and look like it: reasons, ways and events want a
+    sentence, and a line of code or a list is no ground to be sure on."""
+    if not short.sentence.text.endswith(_PROSE_ENDS):
+        return False
+    words = words_of(short.text)
+    shape = look(words)
+    if asked.kind in (Kind.TIME, Kind.NUMBER):
+        return shape in _MEASURED
+    if asked.kind in (Kind.PERSON, Kind.PLACE):
+        return shape not in _MEASURED
+    if asked.kind is Kind.DEFINITION:
+        return shape != "plain"
+    # Plain words are shown as one phrase, not as a piece of a sentence.
+    broken = any(word.kind in (Class.PREPOSITION, Class.CONJUNCTION) for word in words)
+    return asked.kind in (Kind.WHICH, Kind.OBJECT) and not (shape == "plain" and broken)
+
+
 def _scored(asked: Asked, item: Evidence) -> list[Sentence]:
     """The sentences of one passage with their first score."""
     heading = _share(asked, set(terms(item.heading)))
@@ -206,11 +231,12 @@ def _scored(asked: Asked, item: Evidence) -> list[Sentence]:
         covered = _share(asked, set(held))
         score = item.score + covered + before + _HEADING_WEIGHT * heading
         score -= _LENGTH_WEIGHT * max(0.0, math.log(len(held) / _USUAL_TERMS))
-        asks, unfit = text.endswith("?"), _unfit(text)
-        score -= _ASKS * asks + _UNREADABLE * (unfit or len(text) > _LONGEST)
+        if len(text) > _LONGEST or _unfit(text):
+            score -= _UNREADABLE
+        # A question or a heading holds the words of the answer; what follows it, the answer.
+        leads = _leads_on(text)
+        score -= _LEADS_ON * leads
         found.append(Sentence(text, item, order, score, covered))
-        # What follows a question, or a heading, is likely its answer.
-        leads = asks or text.startswith("#")
         before = covered * (_AFTER_QUESTION_WEIGHT if leads else _BEFORE_WEIGHT)
     return found
 
@@ -262,9 +288,23 @@ def _suits(asked: Asked, sentence: Sentence) -> float:
         held = any(word.kind is Class.NAME for word in fresh)
     elif asked.kind is Kind.REASON:
         held = any(word.lower in _REASON_WORDS for word in words)
+    elif asked.kind is Kind.DEFINITION:
+        held = _defines(asked, words)
     else:
         return 0.5
     return 1.0 if held else 0.0
+
+
+def _defines(asked: Asked, words: Sequence[Word]) -> bool:
+    """Whether a sentence opens with what is asked for and goes on to say what it is."""
+    named = False
+    for word in words[:_SUBJECT]:
+        if word.lower in _EQUATES:
+            return named
+        if word.kind in CONTENT and word.term not in asked.weights:
+            return False
+        named = named or word.term in asked.weights
+    return False
 
 
 def _choose(
@@ -276,15 +316,20 @@ def _choose(
     chosen = [best]
     if most > 1 and _refers_back(best):
         earlier = by_place.get((best.source.marker, best.order - 1))
-        if earlier is not None and not _unfit(earlier.text):
+        if earlier is not None and not _unfit(earlier.text) and not _leads_on(earlier.text):
             chosen.append(earlier)
     held = {term for sentence in chosen for term in terms(sentence.text)}
     for sentence in ranked[: _SPANNED * 2]:
-        if len(chosen) >= most or sentence.score < best.score - _NEARLY_AS_GOOD:
-            break
         new = set(terms(sentence.text))
-        adds = sentence.covered >= _ON_TOPIC and _share(asked, new - held) >= _NEW_WORDS
-        if adds and not any(_alike(sentence, other) for other in chosen):
+        gained = _share(asked, new - held)
+        if (
+            len(chosen) < most
+            and not _leads_on(sentence.text)
+            and gained >= _NEW_WORDS
+            and sentence.covered >= _ON_TOPIC
+            and sentence.score >= best.score - max(_NEARLY_AS_GOOD, gained)
+            and not any(_alike(sentence, other) for other in chosen)
+        ):
             chosen.append(sentence)
             held |= new
     first = {marker: i for i, marker in enumerate(dict.fromkeys(s.source.marker for s in chosen))}
@@ -301,10 +346,15 @@ def _refers_back(sentence: Sentence) -> bool:
     return sentence.order > 0 and words[0].strip(",").lower() in _REFERS
 
 
+def _leads_on(text: str) -> bool:
+    """A question or a heading: it announces, and what follows it says."""
+    return text.endswith("?") or text.startswith("#")
+
+
 def _unfit(text: str) -> bool:
-    """Headings, code and rows of marks do not read as sentences."""
+    """Code and rows of marks do not read as sentences."""
     letters = sum(c.isalpha() or c.isspace() for c in text)
-    return text.lstrip().startswith(("#", "|")) or letters < 0.6 * len(text)
+    return text.lstrip().startswith("|") or letters < 0.6 * len(text)
 
 
 def _share(asked: Asked, held: set[str]) -> float:

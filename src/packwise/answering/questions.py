@@ -119,6 +119,8 @@ def take_apart(question: str, rarity: Rarity) -> Asked:
 def _kind_and_focus(asking: str, rest: Sequence[Word]) -> tuple[Kind, str]:
     following = rest[0].lower if rest else ""
     if asking == "how":
+        if following == "often":
+            return Kind.TIME, ""
         if following not in _MEASURES:
             return Kind.MANNER, ""
         counted = following in ("many", "much") and len(rest) > 1

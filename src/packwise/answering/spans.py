@@ -2,8 +2,8 @@
 
 Every run of up to ten words is a candidate. Its score is linear in features anyone can
 read: does its kind fit what is asked, does it begin and end where phrases do, how near are
-the question's words. The weights (``span_weights.json``) were fitted on the even questions of
-SQuAD 2.0's development set; the odd ones are for measuring.
+the question's words. The weights (``span_weights.json``) were fitted on the even answerable
+questions of the squad2 evaluation set; the odd ones are for measuring.
 """
 
 from __future__ import annotations
@@ -144,10 +144,10 @@ class _View:
     def _shape(self, first: int, last: int, found: Features) -> None:
         kind = self.asked.kind
         inside = self.words[first:last]
-        look = _look(inside)
-        found.append((f"fits:{kind}:{look}", 1.0))
-        if look in _MEASURES:
-            found.append((f"ends:{look}:{inside[-1].kind}", 1.0))
+        shape = look(inside)
+        found.append((f"fits:{kind}:{shape}", 1.0))
+        if shape in _MEASURES:
+            found.append((f"ends:{shape}:{inside[-1].kind}", 1.0))
         found.append((f"length:{min(last - first, 7)}", 1.0))
         found.append((f"length:{kind}:{min(last - first, 6)}", 1.0))
         held = {word.kind for word in inside}
@@ -252,7 +252,7 @@ class _View:
         return -1
 
 
-def _look(words: Sequence[Word]) -> str:
+def look(words: Sequence[Word]) -> str:
     """What a run of words looks like: a date, a number, a name, or plain words."""
     kinds = {word.kind for word in words}
     if Class.YEAR in kinds or Class.MONTH in kinds:

@@ -14,6 +14,7 @@ from packwise.errors import PackwiseError
 _COMMANDS = {
     "build": ("packwise.cli.build:build", "Turn documents into a pack."),
     "search": ("packwise.cli.search:search", "Find the passages that fit a query."),
+    "context": ("packwise.cli.context:context", "Pack the passages that answer a question."),
     "pack": ("packwise.cli.pack:pack", "Look at, check, install and remove packs."),
     "models": ("packwise.cli.models:models", "List, verify and get the models."),
     "settings": ("packwise.cli.settings:settings", "Show every setting and where it comes from."),

@@ -55,9 +55,9 @@ def context(
             question, budget, policy=policy, mode=mode, fusion=fusion, where=parse_where(where)
         )
     if html:
-        from packwise.context.html import page
+        from packwise.context.html import render
 
-        Path(html).write_text(page(packed), encoding="utf-8")
+        Path(html).write_text(render(packed), encoding="utf-8")
     if as_json:
         print_json(packed.as_dict())
         return

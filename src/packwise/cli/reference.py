@@ -24,7 +24,12 @@ def reference() -> str:
     """The whole page as Markdown."""
     pages = [_OPENING]
     for path, command in commands(app, ("packwise",)):
-        context = click.Context(command, info_name=" ".join(path), max_content_width=88)
+        context = click.Context(
+            command,
+            info_name=" ".join(path),
+            terminal_width=88,
+            help_option_names=app.context_settings["help_option_names"],
+        )
         pages.append(f"## `{' '.join(path)}`\n\n```text\n{command.get_help(context)}\n```\n")
     return "\n".join(pages)
 

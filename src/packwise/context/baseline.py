@@ -38,10 +38,10 @@ def _cut(entries: Sequence[Entry], room: int) -> Layout:
         if not text.strip():
             break
         start = entry.passage.start
-        shown = sum(1 << i for i, (_, end) in enumerate(entry.reading.units) if end <= len(text))
-        stretches.append(
-            Stretch((Part(entry, shown),), ((start, start + len(text)),), text, (text,))
-        )
+        shown = sum(end <= len(text) for _, end in entry.reading.units)
+        part = Part(entry, (1 << shown) - 1)
+        span = (start, start + len(text))
+        stretches.append(Stretch((part,), (span,), text, (text,), (shown,)))
         blocks.append(len(pieces))
         pieces.append(lines + block(marker, text))
         room -= len(pieces[-1])

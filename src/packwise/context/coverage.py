@@ -334,23 +334,29 @@ class Buyer:
         for i, print_ in enumerate(entry.reading.prints):
             if print_ and self._prints.get(print_, index) != index:
                 told |= 1 << i
-        others = self._spans.get(entry.passage.document)
-        if others:
-            start = entry.passage.start
-            spans = [span for other, spans in others.items() if other != index for span in spans]
-            for i, (a, b) in enumerate(entry.reading.units):
-                if any(first <= start + a and start + b <= last for first, last in spans):
-                    told |= 1 << i
+        for other in self._spans.get(entry.passage.document, ()):
+            if other != index:
+                told |= self._told_by(other, entry)
+        return told
+
+    def _told_by(self, other: int, entry: Entry) -> int:
+        """The units of an entry that lie within what is shown of another of its document."""
+        told = 0
+        teller, passage = self.draft.entries[other].passage, entry.passage
+        spans = self._spans[passage.document][other]
+        for i, (a, b) in enumerate(entry.reading.units):
+            start, end = passage.start + a, passage.start + b
+            if any(first <= start and end <= last for first, last in spans):
+                same = teller.text[start - teller.start : end - teller.start]
+                told |= (same == passage.text[a:b]) << i
         return told
 
     def _teller(self, index: int) -> tuple[Reason, str | None]:
         """Which chosen entry tells what this one would."""
         entry = self.draft.entries[index]
-        start = entry.passage.start
-        for other, spans in self._spans.get(entry.passage.document, {}).items():
-            for a, b in entry.reading.units:
-                if any(first <= start + a and start + b <= last for first, last in spans):
-                    return Reason.MERGED_INTO, self.draft.entries[other].id
+        for other in self._spans.get(entry.passage.document, ()):
+            if self._told_by(other, entry):
+                return Reason.MERGED_INTO, self.draft.entries[other].id
         for print_ in entry.reading.prints:
             if print_ in self._prints:
                 return Reason.DUPLICATE_OF, self.draft.entries[self._prints[print_]].id

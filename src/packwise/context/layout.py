@@ -47,13 +47,20 @@ class Stretch:
     """One cited piece of the context: a passage, part of it, or several that overlap.
 
     ``spans`` are its pieces as offsets in the document. ``shares`` is the text that each of
-    the parts brought, the earlier ones first.
+    the parts brought, the earlier ones first; ``shown`` how many of its units can be read.
     """
 
     parts: tuple[Part, ...]
     spans: tuple[tuple[int, int], ...]
     text: str
     shares: tuple[str, ...]
+    shown: tuple[int, ...]
+
+    @property
+    def reduced(self) -> bool:
+        """Whether sentences of its passages are left out."""
+        units = [len(part.entry.reading.units) for part in self.parts]
+        return any(shown < all_ for shown, all_ in zip(self.shown, units, strict=True))
 
     @property
     def passage(self) -> Passage:
@@ -107,15 +114,20 @@ def lay_out(parts: Iterable[Part]) -> Layout:
 
 def title_line(passage: Passage) -> str:
     """The line that opens a document; empty for one without a title."""
-    title = " ".join(passage.doc_title.split())
+    title = _one_line(passage.doc_title)
     return f"# {title}\n" if title else ""
 
 
 def section_line(passage: Passage) -> str:
     """The line that opens a section; empty for text that has no heading of its own."""
-    parts = [" ".join(part.split()) for part in passage.section_path]
-    shown = " > ".join(part for part in parts if part and part != passage.doc_title)
+    title = _one_line(passage.doc_title)
+    parts = [_one_line(part) for part in passage.section_path]
+    shown = " > ".join(part for part in parts if part and part != title)
     return f"## {shown}\n" if shown else ""
+
+
+def _one_line(heading: str) -> str:
+    return " ".join(heading.split())
 
 
 def block(marker: int, text: str) -> str:
@@ -222,10 +234,18 @@ class _Chain:
             texts = [self._between(max(a, told), min(b, upper)) for a, b in spans]
             shares.append(" ".join(text for text in texts if text))
             told = upper
-        return Stretch(tuple(parts), tuple(spans), "".join(shown), tuple(shares))
+        read_ = tuple(_shown(part, spans) for part in parts)
+        return Stretch(tuple(parts), tuple(spans), "".join(shown), tuple(shares), read_)
 
     def _between(self, start: int, end: int) -> str:
         return self._text[start - self._start : max(start, end) - self._start]
+
+
+def _shown(part: Part, spans: Sequence[tuple[int, int]]) -> int:
+    """How many units of a part lie within the spans, whichever part they were chosen of."""
+    start = part.entry.passage.start
+    units = part.entry.reading.units
+    return sum(any(a <= start + x and start + y <= b for a, b in spans) for x, y in units)
 
 
 def _extent(part: Part) -> tuple[int, int]:

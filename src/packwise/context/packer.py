@@ -65,7 +65,10 @@ class PackedPassage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context for one question: its text has ``tokens`` tokens, at most ``budget``."""
+    """A context for one question: its text has ``tokens`` tokens, at most ``budget``.
+
+    ``confidence`` is that of the search the candidates came from.
+    """
 
     question: str
     text: str
@@ -73,9 +76,10 @@ class Context:
     budget: int
     passages: tuple[PackedPassage, ...]
     trace: PackingTrace
+    confidence: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """The context as ``packwise context --json`` prints it, but for the confidence."""
+        """The context as ``packwise context --json`` prints it."""
         return {
             "question": self.question,
             "text": self.text,
@@ -83,6 +87,7 @@ class Context:
             "budget": self.budget,
             "passages": [passage.as_dict() for passage in self.passages],
             "trace": self.trace.as_dict(),
+            "confidence": round(self.confidence, 6),
         }
 
 
@@ -211,10 +216,13 @@ class _Packing:
         self, layout: Layout, judgements: Mapping[str, Judgement]
     ) -> tuple[Selected, ...]:
         return tuple(
-            _selected(part, marker, tokens, judgements.get(part.entry.id, Judgement()))
+            _selected(part, marker, tokens, shown, judgements.get(part.entry.id, Judgement()))
             for marker, stretch in enumerate(layout.stretches, start=1)
-            for part, tokens in zip(
-                stretch.parts, self._counter.count_many(stretch.shares), strict=True
+            for part, tokens, shown in zip(
+                stretch.parts,
+                self._counter.count_many(stretch.shares),
+                stretch.shown,
+                strict=True,
             )
         )
 
@@ -229,7 +237,7 @@ class _Packing:
         return Context(self._question, layout.text, trace.tokens, self._budget, passages, trace)
 
 
-def _selected(part: Part, marker: int, tokens: int, judgement: Judgement) -> Selected:
+def _selected(part: Part, marker: int, tokens: int, shown: int, judgement: Judgement) -> Selected:
     entry = part.entry
     return Selected(
         id=entry.id,
@@ -245,7 +253,7 @@ def _selected(part: Part, marker: int, tokens: int, judgement: Judgement) -> Sel
         novelty=judgement.novelty,
         mass=judgement.mass,
         value=judgement.value,
-        units=part.units.bit_count(),
+        units=shown,
         of_units=len(entry.reading.units),
         attached_to=entry.attached_to,
     )
@@ -271,9 +279,6 @@ def _dropped(outcome: Outcome, candidates: int) -> list[Dropped]:
 def _packed(marker: int, stretch: Stretch, tokens: int) -> PackedPassage:
     best = min((part.entry for part in stretch.parts), key=lambda entry: entry.rank)
     passage = stretch.passage
-    whole = len(stretch.spans) == 1 and all(
-        part.units == part.entry.reading.everything for part in stretch.parts
-    )
     return PackedPassage(
         marker=marker,
         id=best.id,
@@ -286,7 +291,7 @@ def _packed(marker: int, stretch: Stretch, tokens: int) -> PackedPassage:
         spans=stretch.spans,
         tokens=tokens,
         score=best.final,
-        reduced=not whole,
+        reduced=stretch.reduced,
     )
 
 

@@ -18,13 +18,18 @@ from packwise.context.answerability import (
     kind_of,
 )
 from packwise.context.novelty import find_duplicates
-from packwise.context.quality import STUB_WORDS, Spared, keywords, quality, spared, words
+from packwise.context.quality import Spared, keywords, quality, spared, words
 from packwise.context.reading import Reading, read
 from packwise.context.trace import Dropped, Reason
 from packwise.models.base import Vectors
 from packwise.passages import Passage
 from packwise.settings import Settings
 from packwise.stores.base import Key, Store
+
+# What the ranking puts first is not noise, however short, if it is a sentence at all: on the
+# multi-hop sets half of the judged passages that the filter took were among the first three.
+_TRUSTED_RANKS = 3
+_SENTENCE_WORDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,7 @@ class Reader:
         self._keywords = keywords(question)
         self._known = frozenset(words(question))
         self._scale = settings.packing_answerability_bonus
+        self._threshold = settings.packing_quality_threshold
 
     def entry(
         self,
@@ -104,11 +110,19 @@ class Reader:
             rank=rank,
             reading=reading,
             quality=worth,
-            spared=spared(passage.text, self.question) if reading.word_count < STUB_WORDS else None,
+            spared=self._spared(passage, reading, worth, rank),
             answer=answerability(reading.holds, fitting != 0, self._scale),
             fitting=fitting,
             attached_to=attached_to,
         )
+
+    def _spared(self, passage: Passage, reading: Reading, worth: float, rank: int) -> Spared | None:
+        """Why a passage below the threshold stays, if it does."""
+        if worth >= self._threshold:
+            return None
+        if rank <= _TRUSTED_RANKS and reading.word_count >= _SENTENCE_WORDS:
+            return Spared.BEST_RANKED
+        return spared(passage.text, self.question, passage.heading)
 
     def _fitting(self, reading: Reading) -> int:
         """The units that hold what the question asks for.

@@ -43,6 +43,8 @@ STOP_WORDS: frozenset[str] = frozenset(
 )
 """Function words: they match everywhere and say nothing about a section."""
 
+# Longer ones reach the threshold by their length.
+_LONGEST_SPARED = 600
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”‘’„«»‹›…–—¿¡·•。、，？！：；（）"
 
 
@@ -52,6 +54,7 @@ class Spared(StrEnum):
     DEFINITION = "definition"
     SIGNATURE = "signature"
     TABLE_ROW = "table_row"
+    BEST_RANKED = "best_ranked"
 
 
 def words(text: str) -> list[str]:
@@ -88,7 +91,7 @@ def keep_section(content: str, question: str | None, threshold: float = QUALITY_
 
 
 _DEFINES = re.compile(
-    r"\s*+(?:[-*•]\s+)?(?P<subject>[^\n.!?;:|=]{1,80}?)\s*"
+    r"\s*+(?:[-*•]\s+)?(?P<subject>[^\n;:|=()]{1,80}?)\s*(?:\([^()\n]{0,80}\)\s*)?"
     r"(?:(?:\bis|\bare|\bwas|\bwere|\bmeans?|\brefers? to|\bdenotes?|\bstands? for|\bequals?)\b"
     r"|:(?!:)|\s[–—=-]\s)\s*(?P<said>[^\n]+)"
 )
@@ -97,20 +100,20 @@ _SIGNATURE = re.compile(r"(?P<name>[^\W\d][\w.]{0,80})\([^()\n]{0,200}\)")
 _NAME_PARTS = re.compile(r"[^\W_]+")
 
 
-def spared(content: str, question: str) -> Spared | None:
+def spared(content: str, question: str, heading: str = "") -> Spared | None:
     """Why a short passage answers the question directly, if it does.
 
-    A definition of a term of the question, the signature of something it names, or a row
-    of a table about one of its terms.
+    A definition of a term of the question or of what its own heading names, the signature
+    of something the question names, or a row of a table about one of its terms.
     """
     wanted = keywords(question)
-    if not wanted or len(content) > 400 or len(words(content)) >= STUB_WORDS:
+    if not wanted or len(content) > _LONGEST_SPARED:
         return None
     if _is_signature(content, wanted):
         return Spared.SIGNATURE
     if _is_row(content, wanted):
         return Spared.TABLE_ROW
-    if _is_definition(content, wanted):
+    if _is_definition(content, wanted | keywords(heading)):
         return Spared.DEFINITION
     return None
 

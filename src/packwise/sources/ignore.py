@@ -116,34 +116,37 @@ def _one(pattern: str, at: int) -> tuple[str | None, int]:
 
 
 def _class(pattern: str, at: int) -> tuple[str | None, int]:
-    end = at + 1
-    negated = pattern[end : end + 1] in ("!", "^")
-    end += negated
+    at += 1
+    negated = pattern[at : at + 1] in ("!", "^")
+    at += negated
     members: list[str] = []
-    while end < len(pattern) and (pattern[end] != "]" or not members):
-        named = re.match(r"\[:([a-z]+):\]", pattern[end:])
-        if named is not None:
+    before = ""
+    first = at
+    while at < len(pattern) and (pattern[at] != "]" or at == first):
+        if (named := _NAMED_CLASS.match(pattern, at)) is not None:
             members.append(_NAMED.get(named[1], ""))
-            end += named.end()
-            continue
-        if pattern[end] == "\\" and end + 1 < len(pattern):
-            end += 1
-            members.append(re.escape(pattern[end]))
-        elif pattern[end] == "-" and members and pattern[end + 1 : end + 2] not in ("]", ""):
-            members.append("-")
+            at, before = named.end(), ""
+        elif pattern[at] == "-" and before and pattern[at + 1 : at + 2] not in ("]", ""):
+            last, at = _member(pattern, at + 1)
+            members.append(f"{re.escape(before)}-{re.escape(last)}" if before <= last else "")
+            before = ""
         else:
-            members.append(re.escape(pattern[end]))
-        end += 1
-    if end >= len(pattern):
-        return None, end
-    expression = f"[{'^/' if negated else ''}{''.join(members)}]"
-    try:
-        re.compile(expression)
-    except re.error:
-        return None, end
-    return f"(?!/){expression}", end + 1
+            before, at = _member(pattern, at)
+            members.append(re.escape(before))
+    if at >= len(pattern):
+        return None, at
+    inside = "".join(members)
+    if not inside:
+        return ("[^/]" if negated else None), at + 1
+    return f"(?!/)[{'^' if negated else ''}{inside}]", at + 1
 
 
+def _member(pattern: str, at: int) -> tuple[str, int]:
+    escaped = pattern[at] == "\\" and at + 1 < len(pattern)
+    return pattern[at + escaped], at + escaped + 1
+
+
+_NAMED_CLASS = re.compile(r"\[:([a-z]+):\]")
 _NAMED = {
     "alnum": "A-Za-z0-9",
     "alpha": "A-Za-z",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -64,38 +65,69 @@ def _segments(text: str) -> Iterator[tuple[str, bool]]:
     if len(text) <= 2 * SEGMENT:
         yield text, False
         return
+    fences = list(_fences(text))
     position = 0
-    for start, end in _large_fences(text):
-        yield from ((piece, False) for piece in _cut(text, position, start, _CUT))
-        body = text.index("\n", start) + 1
+    for start, end in fences:
+        if end - start <= SEGMENT:
+            continue
+        yield from ((piece, False) for piece in _cut(text, position, start, fences))
+        body = text.find("\n", start, end) + 1 or end
         last = max(text.rfind("\n", body, end), body)
-        yield from ((piece, True) for piece in _cut(text, body, last, None))
+        yield from ((piece, True) for piece in _cut_lines(text, body, last))
         position = end
-    yield from ((piece, False) for piece in _cut(text, position, len(text), _CUT))
+    yield from ((piece, False) for piece in _cut(text, position, len(text), fences))
 
 
-def _large_fences(text: str) -> Iterator[tuple[int, int]]:
-    """Fenced code blocks too large for one piece, fences included."""
+def _fences(text: str) -> Iterator[tuple[int, int]]:
+    """Where fenced code blocks start and end; one that is never closed ends the text."""
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
         if opened is None:
             if "`" not in fence[2] or fence[1][0] == "~":
                 opened = fence
         elif fence[1].startswith(opened[1]) and not fence[2].strip():
-            if fence.end() - opened.start() > SEGMENT:
-                yield opened.start(), fence.end()
+            yield opened.start(), fence.end()
             opened = None
-    if opened is not None and len(text) - opened.end() > SEGMENT:
+    if opened is not None:
         yield opened.start(), len(text)
 
 
-def _cut(text: str, start: int, end: int, best: re.Pattern[str] | None) -> Iterator[str]:
-    """``text[start:end]`` in pieces of about a segment, cut at ``best`` or a line's end."""
+def _cut(text: str, start: int, end: int, fences: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """``text[start:end]`` in pieces of about a segment, cut where a block begins, or else
+    at the end of a line; never inside a fence."""
     while end - start > 2 * SEGMENT:
-        found = best.search(text, start + SEGMENT, start + 2 * SEGMENT) if best else None
-        cut = found.start() if found else text.find("\n", start + SEGMENT, end) + 1
+        cut = _block_start(text, start + SEGMENT, start + 2 * SEGMENT, fences)
+        if cut is None:
+            cut = _outside(text.find("\n", start + SEGMENT, end) + 1, fences)
         if not start < cut < end:
             break
+        yield text[start:cut]
+        start = cut
+    if start < end:
+        yield text[start:end]
+
+
+def _block_start(text: str, start: int, end: int, fences: Sequence[tuple[int, int]]) -> int | None:
+    at = start
+    while (found := _CUT.search(text, at, end)) is not None:
+        outside = _outside(found.start(), fences)
+        if outside == found.start():
+            return outside
+        at = outside
+    return None
+
+
+def _outside(position: int, fences: Sequence[tuple[int, int]]) -> int:
+    """The position itself, or the end of the fence it lies in."""
+    nearest = bisect_right(fences, (position, position)) - 1
+    if nearest >= 0 and fences[nearest][0] < position < fences[nearest][1]:
+        return fences[nearest][1]
+    return position
+
+
+def _cut_lines(text: str, start: int, end: int) -> Iterator[str]:
+    while end - start > 2 * SEGMENT:
+        cut = text.find("\n", start + SEGMENT, end) + 1 or end
         yield text[start:cut]
         start = cut
     if start < end:

@@ -92,9 +92,17 @@ def _is_too_much(text: str) -> bool:
 
 def _parse(text: str) -> Any:
     from docutils import core
+    from docutils.parsers.rst import roles
 
     parser, settings = _tools()
-    return core.publish_doctree(text, parser=parser(), settings_overrides=settings)
+    # A role that one document defines would be known to all that are read after it.
+    table: dict[str, Any] = vars(roles)["_roles"]
+    before = dict(table)
+    try:
+        return core.publish_doctree(text, parser=parser(), settings_overrides=settings)
+    finally:
+        table.clear()
+        table.update(before)
 
 
 @cache

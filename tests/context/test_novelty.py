@@ -1,0 +1,75 @@
+"""Repetition is seen whether the text, the place or the meaning is the same."""
+
+import numpy as np
+import pytest
+from packing_world import cut, passage, prose
+
+from packwise.context.novelty import (
+    Likeness,
+    containment,
+    find_duplicates,
+    novelty,
+    shared_characters,
+)
+from packwise.context.reading import read
+
+
+def duplicates(*passages):
+    return find_duplicates(passages, [read(p.text) for p in passages])
+
+
+def test_a_text_that_repeats_a_better_one_is_its_duplicate():
+    original = passage("a", prose("river"))
+    copied = passage("b", prose("river").replace("nobody", "No one", 1).upper())
+    other = passage("c", prose("tower"))
+    assert duplicates(original, other, copied) == {2: 0}
+
+
+def test_a_text_that_holds_a_better_one_and_more_is_no_duplicate():
+    short, long = passage("a", prose("river", 2)), passage("b", prose("river", 12))
+    assert duplicates(short, long) == {}
+    assert duplicates(long, short) == {1: 0}
+    assert containment(read(short.text), read(long.text)) == 1.0
+
+
+def test_a_duplicate_of_a_duplicate_names_the_first():
+    texts = [passage(name, prose("river")) for name in "abc"]
+    assert duplicates(*texts) == {1: 0, 2: 0}
+
+
+def test_overlapping_chunks_of_a_document_are_no_duplicates():
+    text = prose("river", 10)
+    assert duplicates(*cut("a", text, (0, len(text)), (0, len(text) - 20))) == {}
+
+
+def test_short_texts_are_compared_in_full():
+    first, same = passage("a", "A mirror is a server."), passage("b", "a mirror is a server")
+    assert duplicates(first, passage("c", "A tenant is a customer."), same) == {2: 0}
+
+
+def test_shared_characters_are_those_of_one_document():
+    a, b = cut("a", "x" * 100, (0, 60), (40, 100))
+    assert shared_characters(a, b) == shared_characters(b, a) == 20
+    assert shared_characters(a, passage("b", "x" * 60)) == 0
+    assert shared_characters(*cut("a", "x" * 100, (0, 40), (60, 100))) == 0
+
+
+def test_likeness_is_to_the_likest_taken():
+    vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [1, 0]], dtype=np.float32)
+    likeness = Likeness(vectors)
+    assert likeness.to_taken(1) == 0.0
+    assert likeness.likest(1) is None
+    likeness.take(0)
+    assert likeness.to_taken(0) == 0.0
+    assert likeness.to_taken(1) == pytest.approx(0.8)
+    assert likeness.to_taken(3) == pytest.approx(1.0)
+    likeness.take(2)
+    assert likeness.to_taken(1) == pytest.approx(0.8)
+    assert likeness.likest(1) == 0
+    assert likeness.to_taken(2) == 0.0
+
+
+def test_novelty_falls_with_likeness_and_alpha():
+    assert novelty(0.0, 0.5) == novelty(0.85, 0.5) == novelty(1.0, 0.0) == 1.0
+    assert novelty(1.0, 0.5) == pytest.approx(0.5)
+    assert novelty(0.95, 0.5) > novelty(0.99, 0.5) > novelty(0.99, 1.0)

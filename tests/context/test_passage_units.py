@@ -1,0 +1,66 @@
+"""A passage is shown in units: whole sentences, whole tables, whole code blocks."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packwise.context.reading import read, unit_spans
+
+
+def units(text):
+    return [text[a:b] for a, b in unit_spans(text)]
+
+
+def test_sentences_are_units():
+    text = "The first is here. The second, e.g. this one, follows. Is that all?"
+    assert units(text) == [
+        "The first is here.",
+        "The second, e.g. this one, follows.",
+        "Is that all?",
+    ]
+
+
+def test_a_table_is_one_unit():
+    text = "Limits follow.\n\n| name | value |\n|---|---|\n| a | 1 |\n| b | 2 |\n\nThat is all."
+    assert units(text)[1] == "| name | value |\n|---|---|\n| a | 1 |\n| b | 2 |"
+
+
+def test_fenced_code_is_one_unit():
+    text = "Do this.\n\n```python\nx = 1\n\ny = 2\n```\n\nThen stop."
+    assert units(text)[1] == "```python\nx = 1\n\ny = 2\n```"
+
+
+def test_a_table_too_long_to_be_one_is_read_row_by_row():
+    rows = "\n".join(f"| name {i} | value {i} |" for i in range(100))
+    assert len(units(rows)) == 100
+
+
+def test_what_announces_a_list_stays_with_its_first_item():
+    assert units("Take these:\n- one\n- two") == ["Take these:\n- one", "- two"]
+
+
+def test_a_sentence_that_speaks_of_the_one_before_leans_on_it():
+    reading = read("The tower was built in 1889. It is 300 m tall. Paris owns the tower.")
+    assert reading.leaning == 0b010
+    assert read("It is 300 m tall.").leaning == 0
+
+
+def test_terms_are_known_by_the_units_they_occur_in():
+    reading = read("Keys rotate yearly. The vault keeps a key. Nothing else.")
+    assert reading.where["key"] == 0b011
+    assert reading.where["vault"] == 0b010
+    assert "the" not in reading.where
+
+
+@given(st.text(alphabet="ab .!?\n|`-:1\t", max_size=120))
+def test_units_hold_every_character_that_is_not_space_in_order(text):
+    spans = unit_spans(text)
+    assert all(a < b for a, b in spans)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    rest, at = [], 0
+    for a, b in spans:
+        rest.append(text[at:a])
+        at = b
+    assert not "".join([*rest, text[at:]]).strip()
+    assert read(text).everything == (1 << len(spans)) - 1

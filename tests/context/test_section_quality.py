@@ -1,0 +1,120 @@
+"""The quality of a section is the specification's, to the digit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packwise.context.quality import (
+    QUALITY_THRESHOLD,
+    STOP_WORDS,
+    Spared,
+    keep_section,
+    section_quality,
+    spared,
+)
+
+QUESTION = "quantum entanglement"
+
+
+def section(words, matched=0):
+    """So many words, the first of them keywords of the question."""
+    return " ".join([*QUESTION.split()[:matched], *["word"] * (words - matched)])
+
+
+@pytest.mark.parametrize(
+    ("words", "matched", "score"),
+    [
+        (0, 0, 0.0),
+        (2, 0, 0.0),
+        (19, 2, 0.0),
+        (20, 0, 0.26),
+        (50, 0, 0.35),
+        (50, 1, 0.45),
+        (50, 2, 0.55),
+        (100, 0, 0.50),
+        (200, 0, 0.80),
+        (200, 2, 1.0),
+        (1000, 0, 0.80),
+        (1000, 2, 1.0),
+    ],
+)
+def test_the_score_follows_length_and_keywords(words, matched, score):
+    assert section_quality(section(words, matched), QUESTION) == pytest.approx(score, abs=1e-12)
+
+
+def test_the_examples_of_the_specification():
+    assert section_quality("See also.", QUESTION) == 0.0
+    assert section_quality(" ".join(["word"] * 50), QUESTION) == pytest.approx(0.35)
+    full = " ".join(["quantum", "entanglement"] * 100)
+    assert section_quality(full, QUESTION) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("question", ["", "???", "what is the of", "Who are you, and why?"])
+def test_a_question_of_function_words_alone_matches_nothing(question):
+    content = " ".join(["what is the of who are you and why"] * 3)
+    assert section_quality(content[: len(content)], question) == pytest.approx(0.2 + 27 / 200 * 0.6)
+
+
+def test_punctuation_and_case_cost_no_match_and_are_no_words():
+    content = f"“Quantum” entanglement, {section(48)} - — … !"
+    assert section_quality(content, "What is QUANTUM entanglement?") == pytest.approx(0.55)
+
+
+@pytest.mark.parametrize(
+    ("words", "matched", "kept"),
+    [(2, 0, False), (20, 0, False), (50, 0, True), (50, 2, True), (200, 0, True), (200, 2, True)],
+)
+def test_the_filter_keeps_what_reaches_the_threshold(words, matched, kept):
+    assert keep_section(section(words, matched), QUESTION) is kept
+    assert (section_quality(section(words, matched), QUESTION) >= QUALITY_THRESHOLD) is kept
+
+
+def test_without_a_question_nothing_is_filtered():
+    assert keep_section("See also.", None)
+
+
+def test_stop_words_are_function_words_only():
+    assert 80 <= len(STOP_WORDS) <= 110
+    assert {"a", "an", "the", "in", "of", "to", "for", "with", "by", "from"} <= STOP_WORDS
+    assert {"he", "they", "is", "have", "would", "and", "because"} <= STOP_WORDS
+    assert not {"photosynthesis", "first", "time", "number", "use", "make"} & STOP_WORDS
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "why"),
+    [
+        ("A mirror is a server that keeps a copy.", "What is a mirror?", Spared.DEFINITION),
+        ("Mirror: a server that keeps a copy.", "define mirror", Spared.DEFINITION),
+        ("TTL stands for time to live.", "What does TTL mean?", Spared.DEFINITION),
+        ("os.path.join(path, *paths) -> str", "how does path.join work?", Spared.SIGNATURE),
+        ("| timeout | 30 s |", "What is the default timeout?", Spared.TABLE_ROW),
+        ("timeout\t30 s", "What is the default timeout?", Spared.TABLE_ROW),
+        ("See also.", "What is a mirror?", None),
+        ("See also: mirror", "What is a mirror?", None),
+        ("Main article: mirror", "What is a mirror?", None),
+        ("Mirror", "What is a mirror?", None),
+        ("Mirrors and tenants", "What is a mirror?", None),
+        ("A tenant is a customer.", "What is a mirror?", None),
+        ("| name | value |", "What is the default timeout?", None),
+        ("A mirror is a server. " + "More words follow here. " * 30, "What is a mirror?", None),
+    ],
+)
+def test_a_short_passage_that_answers_directly_is_spared(text, question, why):
+    assert spared(text, question) is why
+    if why is not None:
+        assert section_quality(text, question) == 0.0
+        assert keep_section(text, question)
+
+
+def test_a_short_definition_of_its_own_heading_is_spared():
+    text = "Lilu is a masculine Akkadian word for a spirit."
+    assert spared(text, "What was the demon called?") is None
+    assert spared(text, "What was the demon called?", heading="Lilu") is Spared.DEFINITION
+    born = 'Sergio "Kun" Agüero (born 2 June 1988) is a footballer who plays as a striker.'
+    assert spared(born, "Which position?", heading="Sergio Agüero") is Spared.DEFINITION
+
+
+@given(st.text(max_size=300), st.text(max_size=60))
+def test_any_text_has_a_score_between_0_and_1(content, question):
+    assert 0.0 <= section_quality(content, question) <= 1.0
+    spared(content, question)

@@ -1,0 +1,67 @@
+"""Several sources make one build, and every id is there once."""
+
+
+def hrefs(document):
+    return [link.href for link in document.links]
+
+
+def test_a_later_source_gives_way_and_its_links_follow(folder, opened):
+    one = folder({"README.md": "first", "a.md": "[r](README.md)"}, name="one")
+    two = folder({"README.md": "[b](b.md)", "b.md": "[r](README.md)"}, name="two")
+    found = opened(one, two)
+    documents = found.documents
+    assert list(documents) == ["README.md", "a.md", "two/README.md", "b.md"]
+    assert documents["two/README.md"].text == "b"
+    assert hrefs(documents["two/README.md"]) == ["b.md"]
+    assert hrefs(documents["b.md"]) == ["two/README.md"]
+    assert hrefs(documents["a.md"]) == ["README.md"]
+    assert {id: document.source_hash for id, document in documents.items()} == found.hashes
+
+
+def test_links_between_files_named_one_by_one_hold(folder, opened):
+    root = folder({"a.md": "[b](b.md)", "b.md": "[a](a.md)"})
+    documents = opened(root / "a.md", root / "b.md").documents
+    assert hrefs(documents["a.md"]) == ["b.md"]
+    assert hrefs(documents["b.md"]) == ["a.md"]
+
+
+def test_a_link_to_what_only_the_other_source_has_is_left_alone(folder, opened):
+    one = folder({"x.md": "x", "same.md": "x"}, name="one")
+    two = folder({"y.md": "[x](x.md)", "same.md": "y"}, name="two")
+    assert hrefs(opened(one, two).documents["y.md"]) == ["x.md"]
+
+
+def test_the_new_name_is_free(folder, opened):
+    one = folder({"a.md": "1", "two/a.md": "2"}, name="one")
+    two = folder({"a.md": "3", "two-2/a.md": "4"}, name="two")
+    found = opened(one, two)
+    assert {id: document.text for id, document in found.documents.items()} == {
+        "a.md": "1",
+        "two/a.md": "2",
+        "two-3/a.md": "3",
+        "two-2/a.md": "4",
+    }
+
+
+def test_a_new_clash_changes_the_hashes_of_the_later_source_only(folder, opened):
+    one = folder({"a.md": "1"}, name="one")
+    two = folder({"b.md": "2", "c.md": "[b](b.md)"}, name="two")
+    before = opened(one, two).hashes
+    folder({"b.md": "3"}, name="one")
+    after = opened(one, two).hashes
+    assert after["a.md"] == before["a.md"]
+    assert after["c.md"] != before["c.md"]
+
+
+def test_the_same_place_is_read_once(folder, opened, monkeypatch):
+    root = folder({"a.md": "x"})
+    monkeypatch.chdir(root)
+    assert list(opened(root, ".", f"{root}/../docs").items) == ["a.md"]
+
+
+def test_sources_of_every_kind_go_together(folder, opened):
+    root = folder({"a.md": "x", "rows.jsonl": '{"id": "a.md", "text": "row"}\n'})
+    found = opened(root / "a.md", root / "rows.jsonl", "python:reference")
+    assert not found.problems
+    assert list(found.items)[:2] == ["a.md", "rows/a.md"]
+    assert "python:if" in found.items

@@ -1,0 +1,80 @@
+"""What becomes of HTML."""
+
+
+def page(body, head=""):
+    return f"<!doctype html><html lang=de><head>{head}</head><body>{body}</body></html>"
+
+
+def test_the_head_gives_title_address_language_and_metadata(read):
+    head = (
+        "<title> A\n title </title><link rel=canonical href='https://example.org/a'>"
+        "<meta name=Author content='Ada  L.'><meta name=viewport content=x>"
+    )
+    document = read("html", page("<p>text", head))
+    assert (document.title, document.url, document.lang) == (
+        "A title",
+        "https://example.org/a",
+        "de",
+    )
+    assert dict(document.metadata) == {"author": "Ada L."}
+
+
+def test_the_first_heading_is_a_better_title_than_the_head_has(read):
+    head = "<title>A - Site</title>"
+    assert read("html", page("<h1>A</h1><p>text", head)).title == "A"
+
+
+def test_white_space_means_nothing_but_in_code(read, blocks):
+    body = "<p>one\n   two <i> three</i></p><pre>a\n  b<br>c</pre>"
+    assert blocks(read("html", page(body))) == [("text", "one two three"), ("code", "a\n  b\nc")]
+
+
+def test_two_line_breaks_end_a_paragraph(read, blocks):
+    document = read("html", page("a<br>b<br><br>c"))
+    assert blocks(document) == [("text", "a\nb"), ("text", "c")]
+
+
+def test_furniture_goes_inside_and_outside_the_content(read):
+    body = (
+        "<header>logo</header><nav>menu</nav><div role=navigation>crumbs</div>"
+        "<article><header><h1>T</h1></header><p>text<a class=headerlink href=#t>¶</a></p>"
+        "<aside>a hint</aside><p hidden>secret</p><p style='display: none'>gone</p>"
+        "<button>Copy</button></article><aside>adverts</aside><footer>legal</footer>"
+    )
+    document = read("html", page(body))
+    assert document.title == "T"
+    assert document.text == "text\n\na hint"
+
+
+def test_a_page_of_several_articles_is_read_whole(read):
+    document = read("html", page("<article><p>one</article><article><p>two</article>"))
+    assert document.text == "one\n\ntwo"
+
+
+def test_a_main_element_without_text_is_not_trusted(read):
+    assert read("html", page("<main></main><div>text</div>")).text == "text"
+
+
+def test_a_table_for_layout_is_read_as_text(read, blocks):
+    nested = "<table><tr><td><h2>H</h2><table><tr><td>a<td>b</table></td></tr></table>"
+    document = read("html", page(nested))
+    assert blocks(document) == [("table", "a | b")]
+    assert document.sections[0].path == ("H",)
+
+
+def test_a_term_stays_with_its_definition(read, blocks):
+    body = "<dl><dt>f(x)</dt><dd><p>Calls f.</p><p>More.</p></dd><dt>g</dt><dd>Gee.</dd></dl>"
+    document = read("html", page(body))
+    assert blocks(document) == [("text", "f(x)\nCalls f."), ("text", "More."), ("text", "g\nGee.")]
+
+
+def test_a_link_around_blocks_keeps_the_first_of_them(read):
+    document = read("html", page("<a href=x.html><p>one</p><p>two</p></a>"))
+    assert document.text == "one\n\ntwo"
+    assert [link.href for link in document.links] == ["x.html"]
+
+
+def test_an_unclosed_list_and_a_list_in_a_cell_do_not_mix(read, blocks):
+    body = "<table><tr><td>a<ul><li>b</ul></td></tr></table><ul><li>c<ol><li>d</ul><p>e"
+    document = read("html", page(body))
+    assert blocks(document) == [("table", "a b"), ("list", "- c\n  1. d"), ("text", "e")]

@@ -1,0 +1,73 @@
+"""What becomes of JSON Lines and BEIR folders."""
+
+import gzip
+import json
+import tracemalloc
+
+from packwise.sources import jsonl, open_source
+
+
+def write_rows(path, rows):
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    return path
+
+
+def test_a_row_becomes_a_document(tmp_path, opened):
+    row = {
+        "id": "a",
+        "title": " The\ntitle ",
+        "text": "One\nline.\n\n\nTwo.",
+        "url": "https://example.org/a",
+        "language": "en",
+        "year": 1999,
+        "nested": {"left": "out"},
+        "metadata": {"kind": "note", "tags": ["x", "y"], "links": ["b", 3, "a"]},
+        "links": ["https://example.org/b", None, True],
+    }
+    document = opened(write_rows(tmp_path / "rows.jsonl", [row])).documents["a"]
+    assert (document.title, document.url, document.lang) == (
+        "The title",
+        "https://example.org/a",
+        "en",
+    )
+    assert document.text == "One\nline.\n\nTwo."
+    assert [section.path for section in document.sections] == [()]
+    assert dict(document.metadata) == {"year": "1999", "kind": "note", "tags": "x, y"}
+    assert [link.href for link in document.links] == ["https://example.org/b", "b", "3"]
+
+
+def test_ids_fall_back_to_the_address_and_the_line(tmp_path, opened):
+    rows = [{"text": "x", "url": "https://example.org/"}, {"text": "y"}, {"_id": 0, "text": "z"}]
+    found = opened(write_rows(tmp_path / "rows.jsonl", rows))
+    assert list(found.items) == ["https://example.org/", "rows.jsonl:2", "0"]
+    assert [document.title for document in found.documents.values()] == ["", "", ""]
+
+
+def test_a_plain_corpus_is_preferred_to_a_gzipped_one_and_queries_are_not_read(tmp_path, opened):
+    write_rows(tmp_path / "corpus.jsonl.gz", [{"_id": "zipped", "text": "x"}])
+    write_rows(tmp_path / "queries.test.jsonl", [{"_id": "q", "text": "x?"}])
+    assert list(opened(tmp_path).items) == ["zipped"]
+    write_rows(tmp_path / "corpus.jsonl", [{"_id": "plain", "text": "x"}])
+    found = opened(tmp_path)
+    assert list(found.items) == ["plain"]
+    assert found.sources[0].name == tmp_path.name
+
+
+def test_rows_are_streamed(tmp_path):
+    path = write_rows(
+        tmp_path / "corpus.jsonl.gz", ({"_id": n, "text": "x" * 20_000} for n in range(500))
+    )
+    tracemalloc.start()
+    count = sum(len(entry.id) > 0 for entry in jsonl.rows(path, "corpus"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 500
+    assert peak < 2_000_000
+
+
+def test_a_source_can_be_read_again(tmp_path):
+    source = open_source(str(write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": "x"}])))
+    assert list(source.items()) == list(source.items())
+    assert list(source.ids()) == ["a"]

@@ -1,0 +1,183 @@
+"""What a walk finds, what it passes over, and that it ends."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from packwise.errors import SourceError
+from packwise.sources import open_source
+from packwise.sources.ignore import Rules
+
+
+def test_files_come_in_a_fixed_order_with_readable_suffixes_only(folder):
+    root = folder(
+        {"b.md": "x", "a/z.TXT": "x", "a.html": "x", "c.py": "x", "Makefile": "x", "d.tar.gz": "x"}
+    )
+    source = open_source(str(root))
+    assert list(source.ids()) == ["a.html", "a/z.TXT", "b.md"]
+    assert source.skipped == {".py": 1, ".tar.gz": 1, "no suffix": 1}
+
+
+def test_built_in_rules_can_be_taken_back(folder):
+    files = {f"{place}/a.md": "x" for place in (".github", "_build", "node_modules", "docs")}
+    root = folder({**files, ".packwiseignore": "!.github/\n!_build/\n"})
+    assert list(open_source(str(root)).ids()) == [".github/a.md", "_build/a.md", "docs/a.md"]
+
+
+def test_rules_of_deeper_folders_have_the_last_word(folder):
+    root = folder(
+        {
+            ".gitignore": "*.txt\n/top.md\n",
+            "a.txt": "x",
+            "top.md": "x",
+            "sub/.gitignore": "!keep.txt\n",
+            "sub/.packwiseignore": "drop.md\n",
+            "sub/keep.txt": "x",
+            "sub/b.txt": "x",
+            "sub/drop.md": "x",
+            "sub/top.md": "x",
+        }
+    )
+    assert list(open_source(str(root)).ids()) == ["sub/keep.txt", "sub/top.md"]
+
+
+def test_virtual_environments_and_packs_are_passed_over(folder):
+    root = folder(
+        {
+            "a.md": "x",
+            "env/pyvenv.cfg": "",
+            "env/lib/b.md": "x",
+            "my-pack/pack.sqlite": "",
+            "my-pack/SKILL.md": "x",
+        }
+    )
+    assert list(open_source(str(root)).ids()) == ["a.md"]
+
+
+def test_rows_in_a_folder_are_read_if_they_are_documents(folder, opened):
+    root = folder(
+        {
+            "rows.jsonl": '{"id": "r", "text": "one", "links": ["s", "https://x.org/"]}\n',
+            "questions.jsonl": '{"id": "q", "question": "what?"}\n',
+            "set/corpus.jsonl": '{"_id": "c", "text": "two"}\n',
+            "set/queries.jsonl": '{"_id": "q", "text": "what?"}\n',
+        }
+    )
+    found = opened(root)
+    assert list(found.documents) == ["rows.jsonl/r", "set/corpus.jsonl/c"]
+    links = found.documents["rows.jsonl/r"].links
+    assert [link.href for link in links] == ["rows.jsonl/s", "https://x.org/"]
+    assert found.sources[0].skipped == {".jsonl": 2}
+    assert list(found.sources[0].ids()) == list(found.items)
+
+
+def test_a_link_back_up_is_reported_and_the_walk_ends(folder, opened):
+    root = folder({"a/b/c.md": "x"})
+    (root / "a/b/up").symlink_to(root / "a", target_is_directory=True)
+    (root / "a/here").symlink_to(".", target_is_directory=True)
+    found = opened(root)
+    assert list(found.items) == ["a/b/c.md"]
+    assert [problem.location for problem in found.problems] == [
+        str(root / "a/b/up"),
+        str(root / "a/here"),
+    ]
+    assert all("link back" in problem.reason for problem in found.problems)
+
+
+def test_linked_folders_are_read_once(folder, opened, tmp_path):
+    one = folder({"x.md": "x"}, name="one")
+    two = folder({"y.md": "y"}, name="two")
+    (one / "to-two").symlink_to(two, target_is_directory=True)
+    (two / "to-one").symlink_to(one, target_is_directory=True)
+    root = folder({"real/a.md": "x"})
+    (root / "inner").symlink_to(root / "real", target_is_directory=True)
+    (root / "outer").symlink_to(one, target_is_directory=True)
+    (root / "again").symlink_to(one, target_is_directory=True)
+    assert list(opened(root).items) == ["again/to-two/y.md", "again/x.md", "real/a.md"]
+
+
+def test_links_that_lead_nowhere_are_reported_by_name(folder, opened):
+    root = folder({"a.md": "x"})
+    (root / "gone.md").symlink_to("nowhere.md")
+    (root / "self.md").symlink_to("self.md")
+    found = opened(root)
+    assert list(found.items) == ["a.md"]
+    assert [problem.location for problem in found.problems] == [
+        str(root / "gone.md"),
+        str(root / "self.md"),
+    ]
+
+
+def test_a_name_that_is_no_utf8_can_be_stored(folder, opened):
+    root = folder({"a.md": "x"})
+    (root / os.fsdecode(b"caf\xe9.md")).write_text("text")
+    found = opened(root)
+    assert list(found.documents) == ["a.md", "caf\ufffd.md"]
+
+
+@pytest.mark.parametrize("files", [{}, {"a.py": "x"}, {".hidden.md": "x"}])
+def test_a_folder_without_documents_is_refused(files, folder):
+    root = folder(files)
+    with pytest.raises(SourceError, match="no documents") as refused:
+        open_source(str(root))
+    assert refused.value.fix
+    assert "\n" not in str(refused.value)
+
+
+GIT_CASES = [
+    "a.md",
+    "/a.md",
+    "sub/",
+    "sub/a.md",
+    "*.txt",
+    "**/deep",
+    "sub/**",
+    "sub/**/b.md",
+    "*\n!b.md",
+    "*\n!*/\n!b.md",
+    "sub/*\n!sub/b.md",
+    "[ab].md",
+    "[!a].md",
+    "[[:digit:]].md",
+    "?.md",
+    "\\#x.md",
+    "\\!y.md",
+    "#x.md",
+    "b.md  ",
+    "z\\ ",
+    "a\\*.md",
+    "s*b/a.md",
+    "**/sub/deep/*",
+    "**",
+    "[b-a].md",
+    "[a",
+    "deep\n!deep",
+    "//a.md",
+]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git decides what is right here")
+@pytest.mark.parametrize("rules", GIT_CASES)
+def test_ignore_rules_mean_what_they_mean_to_git(rules, folder):
+    names = ["a.md", "b.md", "1.md", "#x.md", "!y.md", "z ", "a*.md", "c.txt"]
+    places = ["", "sub/", "sub/deep/", "deep/"]
+    root = folder({f"{place}{name}": "x" for place in places for name in names})
+    (root / ".gitignore").write_text(rules + "\n")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+    listing = ["git", "ls-files", "-z", "-o", "--exclude-per-directory=.gitignore"]
+    listed = subprocess.run(listing, cwd=root, check=True, capture_output=True, text=True).stdout
+    expected = {name for name in listed.split("\0") if name and name != ".gitignore"}
+    held = Rules().with_lines(rules.split("\n"))
+
+    def kept(path):
+        parts = path.split("/")
+        folders = ["/".join(parts[:n]) for n in range(1, len(parts))]
+        if any(held.ignored(folder, folder=True) for folder in folders):
+            return False
+        return not held.ignored(path, folder=False)
+
+    assert {
+        f"{place}{name}" for place in places for name in names if kept(place + name)
+    } == expected
