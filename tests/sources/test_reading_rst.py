@@ -94,6 +94,22 @@ def test_other_users_of_docutils_are_left_alone(read):
     assert "Unknown directive" in tree.astext()
 
 
+def test_what_is_not_the_authors_text_stays_out(read):
+    text = (
+        ".. contents:: Overview\n.. sectnum::\n\n.. header:: H\n\n.. target-notes::\n\n"
+        ".. |today| date::\n\nTitle\n=====\n\nOn |today|, `a <b.rst>`_.\n\nPart\n----\n\nEnd.\n"
+    )
+    document = read("rst", text)
+    assert document.title == "Title"
+    assert document.text == "On |today|, a.\n\nPart\n\nEnd."
+
+
+def test_notes_on_targets_do_not_hang_the_parser(read):
+    """Docutils itself never returns from this text."""
+    document = read("rst", ".. target-notes::\n\n`a`_ x\n`a <b.rst>`_\n")
+    assert document.text == "a x a"
+
+
 def test_a_role_one_document_defines_is_unknown_to_the_next(read):
     before = read("rst", ":doc:`x`", id="a.rst")
     read("rst", ".. role:: doc(emphasis)\n\n:doc:`x`\n")

@@ -37,6 +37,12 @@ _DROPPED = frozenset(
     "tabularcolumns todolist default-domain literalinclude testsetup testcleanup "
     "image-sg".split()
 )
+# What docutils knows and documents are better off without: text from other files, text for
+# one output format, text that is not the author's. Target-notes also never returns when a
+# link's target is written at its second mention (docutils 0.23).
+_REFUSED = frozenset(
+    "include raw contents sectnum section-numbering header footer date target-notes".split()
+)
 _VERSIONS = {
     "versionadded": "New in version",
     "versionchanged": "Changed in version",
@@ -143,6 +149,17 @@ def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
             )
             # An option only Sphinx knows must not cost the directive its content.
             return parsed if parsed[0] else (1, {})
+
+        def run_directive(
+            self: Any, directive: Any, match: Any, type_name: str, option_presets: Any
+        ) -> Any:
+            if type_name.lower() not in _REFUSED:
+                return super().run_directive(  # pyright: ignore
+                    directive, match, type_name, option_presets
+                )
+            machine = self.state_machine
+            *_, blank_finish = machine.get_first_known_indented(match.end(), strip_top=False)
+            return [], blank_finish
 
         def unknown_directive(self: Any, type_name: str) -> Any:
             machine = self.state_machine
@@ -349,7 +366,7 @@ class _Writer:
     def _message(self, node: Any) -> None:
         """What docutils could not make sense of is kept as it was written."""
         for child in node.children:
-            if child.tagname == "literal_block" and not _REFUSED.match(child.astext()):
+            if child.tagname == "literal_block" and not _NOT_WRITTEN.match(child.astext()):
                 self._code(child)
 
     def _table(self, node: Any) -> None:
@@ -374,7 +391,7 @@ class _Writer:
 
 
 _UNSEEN = "comment label substitution_definition target pending meta raw decoration".split()
-_REFUSED = re.compile(r"\.\.\s+(?:include|raw|csv-table)::")
+_NOT_WRITTEN = re.compile(r"\.\.\s+(?:include|raw|csv-table|\|[^|]+\|\s+date)::")
 
 
 def _texts(node: Any, tagname: str) -> list[str]:
