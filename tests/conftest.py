@@ -1,5 +1,6 @@
 """A small world for tests: a folder of notes, and a pack built from it with the real models."""
 
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -23,7 +24,9 @@ def _own_folders(tmp_path_factory, monkeypatch):
     base = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("PACKWISE_CACHE", str(base / "cache"))
     monkeypatch.setenv("PACKWISE_HOME", str(base / "home"))
-    for name in ("PACKWISE_MODELS", "PACKWISE_EMBEDDER", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
+    for name in [n for n in os.environ if n.startswith(("PACKWISE_LLM_", "ANTHROPIC_", "OPENAI_"))]:
+        monkeypatch.delenv(name)
+    for name in ("PACKWISE_MODELS", "PACKWISE_EMBEDDER"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -125,6 +125,19 @@ def test_the_same_sentence_from_two_documents_is_said_once():
     assert answer.text.count("James Watt in Glasgow") == 1
 
 
+def test_nearly_the_same_sentence_is_not_added_for_one_more_word():
+    found = [
+        Evidence(1, "a#0", "A", "A", "The server listens on port 80 for incoming requests.", 0.9),
+        Evidence(2, "b#0", "B", "B", "The server listens on port 80 for incoming traffic.", 0.6),
+    ]
+    question = "Does the server listen on a port for traffic?"
+    even = TermStatistics(10, 9.0, dict.fromkeys(["server", "listen", "port", "traffic"], 2))
+    assert best_sentences(question, found, statistics=even)[0].source.marker == 1
+    assert extract(question, found, statistics=even).cited == (1,)
+    found[1] = Evidence(2, "b#0", "B", "B", "Port and server block all other traffic.", 0.75)
+    assert extract(question, found, statistics=even).cited == (1, 2)
+
+
 def test_two_halves_of_a_question_are_answered_by_two_sentences():
     found = evidence(
         "Warsaw is the capital of Poland. It lies in the plains.",

@@ -110,6 +110,13 @@ def test_notes_on_targets_do_not_hang_the_parser(read):
     assert document.text == "a x a"
 
 
+def test_a_fault_of_the_parser_does_not_cost_the_text(read):
+    """Docutils fails on this figure with an UnboundLocalError."""
+    document = read("rst", "Title\n=====\n\nwords\n\n.. figure:: x.png\n\n   .. role:: r\n")
+    assert document.title == "Title"
+    assert document.text.startswith("words")
+
+
 def test_a_role_one_document_defines_is_unknown_to_the_next(read):
     before = read("rst", ":doc:`x`", id="a.rst")
     read("rst", ".. role:: doc(emphasis)\n\n:doc:`x`\n")

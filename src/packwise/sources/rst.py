@@ -20,6 +20,17 @@ _LINE_LIMIT = 10_000
 _EFFORT_LIMIT = 40_000_000
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _MARK = re.compile(r"[*`|_]")
+# How docutils fails on markup its authors did not think of: nesting too deep, a figure of
+# nothing but a role. The text can still be read line by line.
+_FAULTS = (
+    RecursionError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    TypeError,
+    ValueError,
+)
 _EXPLICIT_TITLE = re.compile(r"(?s)(.+?)\s*<([^<>]+)>$")
 _OPTION = re.compile(r":[\w\-]+:(?:\s|$)")
 _TOCTREE_ENTRY = re.compile(r"(?:(.*?)\s*<([^<>]+)>|([^\s*?\[\]]+))$")
@@ -77,10 +88,11 @@ def read(text: str) -> Draft:
         plain_rst.write(flow, matter.rest)
         return draft
     try:
-        _Writer(draft).write(_parse(matter.rest))
-    except RecursionError:
-        draft.flow = Flow()
-        plain_rst.write(draft.flow, matter.rest)
+        tree = _parse(matter.rest)
+    except _FAULTS:
+        plain_rst.write(flow, matter.rest)
+        return draft
+    _Writer(draft).write(tree)
     return draft
 
 
