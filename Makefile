@@ -23,10 +23,14 @@ $(VENV)/.test: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,check]'
 	@touch $@ $(VENV)/.demo
 
+$(VENV)/.tools: $(VENV)/.test scripts/test-tools
+	@scripts/test-tools $(BIN)/python
+	@touch $@
+
 demo: $(VENV)/.demo  ## Build a pack from Python's own reference and search it
 	@$(BIN)/packwise demo
 
-test: $(VENV)/.test  ## Run the tests
+test: $(VENV)/.test $(VENV)/.tools  ## Run the tests
 	@$(BIN)/python -m pytest
 
 check: $(VENV)/.test  ## Lint, format and type checks

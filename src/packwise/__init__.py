@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from packwise.adapter import KnowledgeVerseAdapter as KnowledgeVerseAdapter
+    from packwise.agent import KnowledgeGraphAgent as KnowledgeGraphAgent
     from packwise.errors import PackwiseError as PackwiseError
     from packwise.library import Library as Library
     from packwise.library import open_library as open
@@ -18,10 +20,21 @@ if TYPE_CHECKING:
     from packwise.settings import Settings as Settings
 
 __version__ = "0.1.0"
-__all__ = ["Library", "PackwiseError", "Settings", "__version__", "build", "open"]
+__all__ = [
+    "KnowledgeGraphAgent",
+    "KnowledgeVerseAdapter",
+    "Library",
+    "PackwiseError",
+    "Settings",
+    "__version__",
+    "build",
+    "open",
+]
 
 # Names are loaded when first used: importing Packwise costs next to nothing.
 _HOMES = {
+    "KnowledgeGraphAgent": ("packwise.agent", "KnowledgeGraphAgent"),
+    "KnowledgeVerseAdapter": ("packwise.adapter", "KnowledgeVerseAdapter"),
     "Library": ("packwise.library", "Library"),
     "PackwiseError": ("packwise.errors", "PackwiseError"),
     "Settings": ("packwise.settings", "Settings"),

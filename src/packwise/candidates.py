@@ -15,6 +15,8 @@ from packwise.passages import Passage, no_metadata
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["weighted", "rrf"]
 
+GRAPHS = ("names", "walk", "pagerank", "off")
+RERANKERS = ("crossencoder", "mmr", "off")
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "keyword")
 FUSIONS: tuple[Fusion, ...] = ("weighted", "rrf")
 
@@ -54,13 +56,17 @@ EVERYTHING = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question put to a store."""
+    """One question put to a store, with other phrasings of it and the later stages to run
+    (``GRAPHS``, ``RERANKERS``)."""
 
     text: str
     k: int = 10
     mode: Mode = "hybrid"
     fusion: Fusion = "weighted"
     where: Filter = EVERYTHING
+    alternatives: tuple[str, ...] = ()
+    graph: str = "off"
+    rerank: str = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,8 @@ class Scores:
     keyword     BM25 over the highest BM25 this question can reach (0..1)
     combined    weighted average of ``vector`` clipped to 0..1 and ``keyword`` (0..1)
     rrf         weighted reciprocal ranks, only with that fusion
+    cross       what the cross-encoder says of question and passage read together (0..1)
+    graph       what graph ranking added
     final       what the list is sorted by
     """
 
@@ -82,6 +90,8 @@ class Scores:
     keyword: float | None = None
     combined: float = 0.0
     rrf: float | None = None
+    cross: float | None = None
+    graph: float | None = None
     final: float = 0.0
 
 

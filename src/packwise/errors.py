@@ -6,7 +6,8 @@
     ├── SourceError             a document or folder cannot be read
     ├── ModelError              a model cannot be used
     │   ├── ModelMissing        not found on this machine
-    │   └── ModelCorrupt        found, but its bytes are not the expected ones
+    │   ├── ModelCorrupt        found, but its bytes are not the expected ones
+    │   └── CallFailed          a language model did not answer
     ├── StoreError              a store cannot be used
     │   ├── StoreMissing        nothing is there
     │   ├── NotAStore           something else is there
@@ -60,6 +61,30 @@ class ModelMissing(ModelError):
 
 class ModelCorrupt(ModelError):
     """The model's files are there, but their bytes are not the expected ones."""
+
+
+class CallFailed(ModelError):
+    """A language model did not answer.
+
+    ``reason`` is a few words that never quote the server, so it is fit for a log;
+    ``retryable`` says whether the same call may work in a moment, ``pause`` how many
+    seconds the server asked to wait.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        reason: str,
+        *,
+        detail: str = "",
+        retryable: bool = False,
+        pause: float | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(f"{model}: {reason}{f' ({detail})' if detail else ''}", fix=fix)
+        self.reason = reason
+        self.retryable = retryable
+        self.pause = pause
 
 
 class StoreError(PackwiseError):

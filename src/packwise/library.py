@@ -3,36 +3,51 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from packwise.candidates import EVERYTHING, Filter, Fusion, Mode, Query
 from packwise.guard import check_embedder
-from packwise.models.base import Embedder
+from packwise.models.base import CrossEncoder, Embedder
+from packwise.retrieval.cache import CacheInfo
+from packwise.retrieval.calibration import load_calibration
 from packwise.retrieval.pipeline import Pipeline, Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Store, StoreInfo
 from packwise.stores.locate import open_store
 
 if TYPE_CHECKING:
+    from packwise.answering.answer import Answer
+    from packwise.answering.request import Expansion, Request, Tools
     from packwise.context.packer import Context
+    from packwise.models.llm import LanguageModel
 
 
 class Library:
     """An open store with its embedder. Safe to use from several threads.
 
-    The embedder is loaded at the first question that needs it. Close it, or use it as a
-    context manager.
+    The embedder is loaded at the first question that needs it, and so is the language model
+    that the environment names, unless ``llm`` is given. Close it, or use it as a context
+    manager.
     """
 
     def __init__(
-        self, store: Store, *, settings: Settings | None = None, embedder: Embedder | None = None
+        self,
+        store: Store,
+        *,
+        settings: Settings | None = None,
+        embedder: Embedder | None = None,
+        llm: LanguageModel | None = None,
     ) -> None:
         self._store = store
         self._settings = settings or Settings.load()
         self._embedder = embedder
+        self._llm = llm
+        self._llm_looked_up = llm is not None
         self._pipeline: Pipeline | None = None
+        self._answering: Tools | None = None
         self._lock = threading.Lock()
 
     @property
@@ -42,6 +57,11 @@ class Library:
     @property
     def settings(self) -> Settings:
         return self._settings
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder the store was built with, loaded when first asked for."""
+        return self._load_embedder()
 
     def info(self) -> StoreInfo:
         """What the store is and holds."""
@@ -55,10 +75,36 @@ class Library:
         mode: Mode = "hybrid",
         fusion: Fusion | None = None,
         where: Filter = EVERYTHING,
+        alternatives: tuple[str, ...] = (),
+        graph: str | bool | None = None,
+        rerank: str | None = None,
     ) -> Ranking:
-        """The ``k`` passages that fit the query best, with scores, confidence and trace."""
-        chosen: Fusion = fusion or ("rrf" if self._settings.fusion == "rrf" else "weighted")
-        return self._opened().search(Query(query, k=k, mode=mode, fusion=chosen, where=where))
+        """The ``k`` passages that fit the query best, with scores, confidence and trace.
+
+        ``alternatives`` are other phrasings, searched at the same time. ``graph`` (``names``,
+        ``walk``, ``pagerank``, ``off``) and ``rerank`` (``crossencoder``, ``mmr``, ``off``)
+        are as the settings say unless given.
+        """
+        settings = self._settings
+        chosen: Fusion = fusion or ("rrf" if settings.fusion == "rrf" else "weighted")
+        if graph is None or graph is True:
+            graph = settings.graph_ranking
+        return self._opened().search(
+            Query(
+                query,
+                k=k,
+                mode=mode,
+                fusion=chosen,
+                where=where,
+                alternatives=tuple(alternatives),
+                graph=graph or "off",
+                rerank=rerank or settings.reranker,
+            )
+        )
+
+    def cache_info(self) -> CacheInfo:
+        """How often a search could be answered from memory."""
+        return self._opened().cache_info()
 
     def context(
         self,
@@ -69,6 +115,8 @@ class Library:
         mode: Mode = "hybrid",
         fusion: Fusion | None = None,
         where: Filter = EVERYTHING,
+        graph: str | bool | None = None,
+        rerank: str | None = None,
     ) -> Context:
         """The passages that answer the question, packed into at most ``budget`` tokens.
 
@@ -78,8 +126,10 @@ class Library:
         from packwise.context.packer import pack
         from packwise.context.record import keep_trace
 
+        reranked = (rerank or self._settings.reranker) != "off"
+        most = self._settings.rerank_topk if reranked else self._settings.context_candidates
         ranking = self.search(
-            question, self._settings.context_candidates, mode=mode, fusion=fusion, where=where
+            question, most, mode=mode, fusion=fusion, where=where, graph=graph, rerank=rerank
         )
         packed = pack(
             question,
@@ -92,9 +142,44 @@ class Library:
         keep_trace(packed.trace, self._settings)
         return replace(packed, confidence=ranking.confidence)
 
+    def ask(
+        self,
+        question: str,
+        *,
+        max_results: int = 5,
+        budget: int | None = None,
+        expansion: Expansion | None = None,
+        synthesis: bool | None = None,
+        **how: Any,
+    ) -> Answer:
+        """The answer to a question from at most ``max_results`` articles, with its sources.
+
+        A configured language model writes it; without one, with ``synthesis=False`` or when
+        the model fails, it is made of sentences of the documents. ``budget`` bounds the tokens
+        sent to the model. ``expansion`` is ``off``, ``llm`` (sends the question to the language
+        model for other phrasings) or ``local``. ``how`` are further fields of
+        ``answering.request.Request``: ``where``, ``mode``, ``graph``, ``rerank`` and others. A
+        question the store holds nothing on has the ``query_type``
+        ``confidence_gated_fallback`` and no sources.
+        """
+        from packwise.answering import asking
+
+        request = self._request(
+            max_results=max_results, budget=budget, expansion=expansion, synthesis=synthesis, **how
+        )
+        return asking.ask(self._tools(), question, request)
+
+    def ask_stream(self, question: str, **how: Any) -> Iterator[str | Answer]:
+        """``ask``, piece by piece: the text as it is written, then the ``Answer`` itself."""
+        from packwise.answering import asking
+
+        return asking.ask_stream(self._tools(), question, self._request(**how))
+
     def close(self) -> None:
         """Let go of the store; harmless when repeated."""
         with self._lock:
+            if self._llm is not None:
+                self._llm.close()
             if self._pipeline is not None:
                 self._pipeline.close()
                 self._pipeline = None
@@ -111,11 +196,57 @@ class Library:
     ) -> None:
         self.close()
 
+    def _request(self, **how: Any) -> Request:
+        from packwise.answering.request import Request
+
+        given = {name: value for name, value in how.items() if value is not None}
+        given.setdefault("expansion", self._settings.expansion)
+        given.setdefault("synthesis", self._settings.synthesis == "auto")
+        return Request(**given)
+
+    def _tools(self) -> Tools:
+        from packwise.answering.few_shot import ExampleShelf
+        from packwise.answering.request import Tools
+
+        with self._lock:
+            if self._answering is None:
+                self._answering = Tools(
+                    store=self._store,
+                    settings=self._settings,
+                    search=self.search,
+                    embedder=self._load_embedder,
+                    llm=self._load_llm,
+                    few_shot=ExampleShelf(self._store.info().location, self._load_embedder),
+                    cross_encoder=self._load_cross_encoder,
+                )
+            return self._answering
+
+    def _load_llm(self) -> LanguageModel | None:
+        from packwise.models.llm import load_llm
+
+        with self._lock:
+            if not self._llm_looked_up:
+                settings = self._settings
+                self._llm = load_llm(model=settings.llm_model or None, url=settings.llm_url or None)
+                self._llm_looked_up = True
+            return self._llm
+
     def _opened(self) -> Pipeline:
         with self._lock:
             if self._pipeline is None:
-                self._pipeline = Pipeline(self._store, self._load_embedder, self._settings)
+                self._pipeline = Pipeline(
+                    self._store,
+                    self._load_embedder,
+                    self._settings,
+                    self._load_cross_encoder,
+                    load_calibration(self._store.info()),
+                )
             return self._pipeline
+
+    def _load_cross_encoder(self) -> CrossEncoder:
+        from packwise.models.cross_encoder import load_cross_encoder
+
+        return load_cross_encoder(self._settings)
 
     def _load_embedder(self) -> Embedder:
         with self._lock:

@@ -84,6 +84,86 @@ class Settings:
         True, "PACKWISE_COMPLETION", "let each leg score what only the other one found"
     )
     rrf_k: int = knob(60, "PACKWISE_RRF_K", "rank offset of reciprocal rank fusion", low=1)
+    query_adaptive_weights: bool = knob(
+        True, "QUERY_ADAPTIVE_WEIGHTS", "weigh the legs by the question's intent and their sureness"
+    )
+    graph_ranking: str = knob(
+        "names",
+        "PACKWISE_GRAPH_RANKING",
+        "names leads from the best passages to those that share a name or are mentioned",
+        choices=("names", "walk", "pagerank", "off"),
+    )
+    similarity_weight: float = knob(
+        0.7, "PACKWISE_SIMILARITY_WEIGHT", "weight of similarity beside PageRank", low=0, high=1
+    )
+    pagerank_weight: float = knob(
+        0.3,
+        "PACKWISE_PAGERANK_WEIGHT",
+        "weight of PageRank, with that graph ranking",
+        low=0,
+        high=1,
+    )
+    reranker: str = knob(
+        "off",
+        "RERANKER",
+        "crossencoder reads question and passage together; mmr spreads the list out",
+        choices=("crossencoder", "mmr", "off"),
+    )
+    rerank_pool: int = knob(
+        24, "PACKWISE_RERANK_POOL", "candidates a reranker is given", low=1, high=1000
+    )
+    rerank_topk: int = knob(
+        12, "RERANK_TOPK", "passages a reranked context is chosen from", low=1, high=1000
+    )
+    cross_encoder_weight: float = knob(
+        0.2,
+        "PACKWISE_CROSS_ENCODER_WEIGHT",
+        "weight of the cross-encoder's score beside the first stage's",
+        low=0,
+        high=1,
+    )
+    mmr_alpha: float = knob(
+        0.5, "MMR_ALPHA", "weight of relevance against novelty in mmr", low=0, high=1
+    )
+    query_cache: int = knob(
+        256, "PACKWISE_QUERY_CACHE", "answers to searches kept in memory; 0 keeps none", low=0
+    )
+    query_cache_seconds: float = knob(
+        60.0, "PACKWISE_QUERY_CACHE_SECONDS", "how long they are kept", low=0
+    )
+
+    # Answering
+    context_confidence_threshold: float = knob(
+        0.5,
+        "CONTEXT_CONFIDENCE_THRESHOLD",
+        "confidence below which a question is not answered from the store",
+        low=0,
+        high=1,
+    )
+    synthesis: str = knob(
+        "auto",
+        "PACKWISE_SYNTHESIS",
+        "auto lets a configured language model write answers; off never sends anything",
+        choices=("auto", "off"),
+    )
+    llm_url: str = knob(
+        "", "PACKWISE_LLM_URL", "a server that speaks the OpenAI protocol; its key is no setting"
+    )
+    llm_model: str = knob(
+        "", "PACKWISE_LLM_MODEL", "the model that writes answers; empty means claude-opus-4-6"
+    )
+    sentence_judge: str = knob(
+        "embedder",
+        "PACKWISE_SENTENCE_JUDGE",
+        "what has a say, beside words, in which sentences make an extractive answer",
+        choices=("embedder", "off"),
+    )
+    expansion: str = knob(
+        "off",
+        "PACKWISE_EXPANSION",
+        "other phrasings of a question: by the language model, or from the store itself",
+        choices=("off", "llm", "local"),
+    )
 
     # Context packing
     context_candidates: int = knob(
@@ -94,6 +174,12 @@ class Settings:
     )
     tokenizer_model: str = knob(
         "gpt-4o-2024-11-20", "TOKENIZER_MODEL", "the language model whose tokens are counted"
+    )
+    token_counts: str = knob(
+        "local",
+        "PACKWISE_TOKEN_COUNTS",
+        "api asks Claude's own count of each context; local adds a stated margin instead",
+        choices=("local", "api"),
     )
     packing_policy: str = knob(
         "coverage",
@@ -122,7 +208,7 @@ class Settings:
         high=1,
     )
     packing_token_price: float = knob(
-        0.03,
+        0.015,
         "PACKWISE_PACKING_TOKEN_PRICE",
         "share of the expected answer a thousand tokens must bring; 0 fills the budget",
         low=0,

@@ -38,7 +38,7 @@ def test_search_prints_hits_with_scores_and_confidence(notes_pack):
 
 
 def test_search_json_has_the_promised_shape(notes_pack):
-    done = packwise("search", notes_pack, "nightly backups", "-k", "2", "--json")
+    done = packwise("search", notes_pack, "how do we test a restore?", "-k", "2", "--json")
     result = json.loads(done.stdout)
     assert list(result) == ["query", "hits", "confidence", "timings_ms"]
     assert [hit["rank"] for hit in result["hits"]] == [1, 2]

@@ -1,17 +1,107 @@
-"""What holds for every question, budget and policy."""
+"""What holds for every question, budget and policy.
+
+``PACKWISE_LAW_CASES=10000 pytest tests/context/test_packing_laws.py`` tries that many cases.
+"""
+
+import os
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from packing_world import MemoryStore, candidate, cut, passage
 
 import packwise
+from packwise.candidates import Candidate, Scores
 from packwise.context.packer import pack
 from packwise.models.tokens import token_counter
 from packwise.settings import PACKING_POLICIES, Settings
 
+CASES = int(os.environ.get("PACKWISE_LAW_CASES", "250"))
 WORDS = "signing key release mirror backup restore tenant disk rotate revoke how what when".split()
 questions = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
 policies = st.sampled_from([policy for policy in PACKING_POLICIES if policy != "baseline"])
+
+# Sentences that repeat, tables, code, odd white space, other scripts, text without an end.
+SENTENCES = [
+    "The signing key rotates every thirty days.",
+    "It was first released in 1999, and 42 mirrors hold it.",
+    "A mirror is a server that keeps a copy of every release.",
+    "Restore the backup first.\n\nThen start the tenant.",
+    "1. Stop the disk.\n2. Rotate the key.\n3. Wait.",
+    "| name | value |\n|---|---|\n| disk | 5 GB |",
+    "```sh\nrevoke --key old\n```",
+    "Der Schlüssel läuft nach dreißig Tagen ab.",
+    "签名密钥每三十天轮换一次。",
+    "no end here",
+    "When?   Never…",
+    "# not a heading [1] but text",
+]
+texts = st.lists(st.sampled_from(SENTENCES), min_size=0, max_size=7).map(" ".join)
+scores = st.one_of(st.floats(-1, 2), st.sampled_from([0.0, 0.016, 0.5, float("nan"), float("inf")]))
+
+
+@st.composite
+def worlds(draw):
+    """A store of a few documents in overlapping or adjoining chunks, and candidates of it in
+    any order, some of them twice."""
+    held = []
+    for number in range(draw(st.integers(0, 4))):
+        text = draw(texts)
+        path = draw(st.sampled_from([(), ("Keys",), ("Keys", "Rotation")]))
+        name = f"document-{number}"
+        if len(text) < 2 or draw(st.booleans()):
+            held.append(passage(name, text, path=path, title=draw(st.sampled_from(["", "Keys"]))))
+            continue
+        borders = sorted({0, len(text), *draw(st.lists(st.integers(1, len(text)), max_size=3))})
+        overlap = draw(st.integers(0, 30))
+        spans = [(max(0, a - overlap), b) for a, b in pairwise(borders)]
+        held.extend(cut(name, text, *spans, path=path))
+    store = MemoryStore(held)
+    chosen = draw(st.lists(st.integers(0, len(held) - 1), max_size=10)) if held else []
+    return store, [lifted(k, held[k], draw(scores), draw(st.booleans())) for k in chosen]
+
+
+def lifted(key, found, score, by_graph):
+    """A candidate; one that graph ranking raised has a final score above the combined one."""
+    if not by_graph:
+        return candidate(key, found, score)
+    return Candidate(key, found, Scores(vector=0.2, combined=0.1, final=score))
+
+
+def check_laws(context, candidates, budget, again):
+    assert token_counter().count(context.text) == context.tokens <= budget
+    shown = [id for packed in context.passages for id in packed.ids]
+    assert len(shown) == len(set(shown)) or all(
+        packed.reduced for packed in context.passages if shown.count(packed.id) > 1
+    )
+    places = sorted((p.document, a, b) for p in context.passages for a, b in p.spans)
+    assert all(one[0] != two[0] or one[2] <= two[1] for one, two in pairwise(places))
+    chosen = {entry.id for entry in context.trace.selected if entry.attached_to is None}
+    dropped = Counter(entry.id for entry in context.trace.dropped)
+    offered = Counter(one.passage.id for one in candidates)
+    assert dropped + Counter(chosen) == offered
+    assert context.trace.candidates == len(candidates)
+    assert again().trace.as_json() == context.trace.as_json()
+
+
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
+@given(
+    world=worlds(),
+    question=questions,
+    budget=st.one_of(st.integers(0, 30), st.integers(0, 900)),
+    policy=policies,
+)
+def test_any_candidates_are_packed_by_the_laws(world, question, budget, policy):
+    store, candidates = world
+
+    def packed():
+        return pack(
+            question, candidates, store=store, settings=Settings(), budget=budget, policy=policy
+        )
+
+    check_laws(packed(), candidates, budget, packed)
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +110,11 @@ def library(notes_pack):
         yield opened
 
 
-@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=min(CASES, 1000), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(question=questions, budget=st.integers(0, 700), policy=policies, few=st.integers(1, 10))
-def test_packing_keeps_its_laws(library, question, budget, policy, few):
+def test_the_passages_of_a_pack_are_packed_by_the_laws(library, question, budget, policy, few):
     candidates = library.search(question, few, mode="keyword").hits
 
     def packed():
@@ -36,13 +128,29 @@ def test_packing_keeps_its_laws(library, question, budget, policy, few):
         )
 
     context = packed()
-    assert token_counter().count(context.text) == context.tokens <= budget
-    shown = [id for passage in context.passages for id in passage.ids]
-    assert len(shown) == len(set(shown))
-    dropped = [entry.id for entry in context.trace.dropped]
-    chosen = {entry.id for entry in context.trace.selected if entry.attached_to is None}
-    assert sorted([*dropped, *chosen]) == sorted(hit.passage.id for hit in candidates)
-    assert packed().trace.as_json() == context.trace.as_json()
-    for passage in context.passages:
-        document = library.store.document(passage.document)
-        assert all(document.text[a:b] in passage.text for a, b in passage.spans)
+    check_laws(context, candidates, budget, packed)
+    for shown in context.passages:
+        document = library.store.document(shown.document)
+        assert all(document.text[a:b] in shown.text for a, b in shown.spans)
+
+
+@pytest.mark.parametrize("policy", PACKING_POLICIES)
+@pytest.mark.parametrize("budget", [0, 1, 2, 5])
+def test_an_empty_or_tiny_budget_is_kept(policy, budget):
+    store = MemoryStore([passage("a", SENTENCES[0]), passage("b", SENTENCES[1])])
+    context = pack(
+        "which key?",
+        store.candidates(),
+        store=store,
+        settings=Settings(),
+        budget=budget,
+        policy=policy,
+    )
+    assert context.tokens <= budget
+    assert token_counter().count(context.text) <= budget
+    assert len(context.trace.dropped) + len(context.trace.selected) == 2
+
+
+def test_nothing_to_pack_is_an_empty_context():
+    context = pack("which key?", [], store=MemoryStore(), settings=Settings(), budget=100)
+    assert (context.text, context.tokens, context.passages) == ("", 0, ())

@@ -23,11 +23,15 @@ def test_words_the_passage_does_not_use_still_find_it(library):
 
 
 def test_every_hybrid_hit_has_the_scores_of_both_legs(library):
-    for hit in library.search("tenant restore after a full disk", k=8).hits:
+    ranking = library.search("tenant restore after a full disk", k=8)
+    (fusion,) = [stage for stage in ranking.trace.stages if stage.name == "fusion"]
+    vector, keyword = fusion.notes["weights"]
+    assert vector + keyword == pytest.approx(1)
+    for hit in ranking.hits:
         assert hit.scores.vector is not None
         assert hit.scores.bm25 is not None
-        expected = 0.7 * max(0.0, hit.scores.vector) + 0.3 * hit.scores.keyword
-        assert hit.scores.combined == pytest.approx(expected)
+        expected = vector * max(0.0, hit.scores.vector) + keyword * hit.scores.keyword
+        assert hit.scores.combined == pytest.approx(expected, abs=1e-5)
 
 
 def test_keyword_mode_finds_by_words_alone(library):
@@ -81,6 +85,8 @@ def test_the_trace_names_the_stages_with_their_times(library):
         "complete",
         "fusion",
         "fetch",
+        "graph",
+        "confidence",
     ]
     assert trace.as_dict()["version"] == 1
 

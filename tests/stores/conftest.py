@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from more_places import KuzuPlace, QdrantPlace
+from postgres_place import PostgresPlace
 
 from packwise.stores.base import Store
 from packwise.stores.pack import create_or_open_pack, open_pack
@@ -32,7 +34,7 @@ class PackPlace:
         return store
 
 
-PLACES = [PackPlace]
+PLACES = [PackPlace, PostgresPlace, QdrantPlace, KuzuPlace]
 
 
 @pytest.fixture(scope="module", params=PLACES, ids=lambda place: place.__name__)

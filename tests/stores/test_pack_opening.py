@@ -1,6 +1,7 @@
 """Opening packs, and things that are not packs: one line that says what to do."""
 
 import json
+import re
 import sqlite3
 
 import numpy as np
@@ -11,7 +12,7 @@ from packwise.errors import NotAStore, StoreBusy, StoreError, StoreMissing
 from packwise.stores import schema
 from packwise.stores.manifest import read_manifest
 from packwise.stores.pack import create_or_open_pack, open_pack, validate
-from packwise.stores.schema import MIGRATIONS, Migration, migrate
+from packwise.stores.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, Migration, migrate
 
 NOTE = make("note", "A note.")
 
@@ -133,7 +134,9 @@ def test_a_closed_store_says_so(pack):
 
 def set_version(folder, version: int) -> None:
     with sqlite3.connect(folder / "pack.sqlite") as connection:
-        connection.execute("UPDATE migrations SET version = ?", (version,))
+        connection.execute(
+            "INSERT INTO migrations (version, applied_at) VALUES (?, '')", (version,)
+        )
     connection.close()
 
 
@@ -162,6 +165,28 @@ def test_an_older_pack_is_read_as_it_is_and_brought_up_to_date_by_a_build(pack, 
         fill(store, [NOTE, make("more", "More.")])
         assert store.info().details["schema"] == str(NEXT + 1)
         assert [summary.id for summary in store.documents()] == ["more", "note"]
+
+
+def test_a_pack_from_before_there_were_entities_finds_them_at_its_next_build(pack):
+    film = make("film", "Jump for Glory was directed by Raoul Walsh.", title="Jump for Glory")
+    with create_or_open_pack(pack) as store:
+        fill(store, [NOTE, film])
+    first = {migration.version: migration for migration in MIGRATIONS}[KNOWLEDGE_SCHEMA]
+    made = [re.match("CREATE TABLE ([a-z]+)", statement) for statement in first.statements]
+    with sqlite3.connect(pack / "pack.sqlite") as connection:
+        for match in made:
+            if match:
+                connection.execute(f"DROP TABLE {match[1]}")
+        connection.execute("DELETE FROM migrations WHERE version >= ?", (KNOWLEDGE_SCHEMA,))
+    connection.close()
+    with open_pack(pack) as store:
+        assert store.entities_named(["raoul walsh"]) == {}
+        assert store.entities_like("walsh", 5) == []
+        assert store.document("film") is not None
+    with create_or_open_pack(pack) as store:
+        summary = fill(store, [NOTE, film])
+        assert summary.unchanged == 2
+        assert store.entities_named(["raoul walsh"])["raoul walsh"].passages == 1
 
 
 def test_migrations_run_in_order_and_once(pack):

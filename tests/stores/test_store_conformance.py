@@ -47,6 +47,18 @@ def test_info_tells_what_is_held(fruits):
     assert info.size_bytes > 0
 
 
+def test_the_version_changes_when_the_content_does(place):
+    store = place.build()
+    fill(store, FRUITS)
+    first = store.version()
+    assert first == store.info().version
+    fill(store, FRUITS)
+    assert store.version() == first
+    fill(store, FRUITS[:2])
+    assert store.version() != first
+    assert store.version() == store.info().version
+
+
 def test_commit_counts_what_it_changed(place):
     store = place.build()
     first = fill(store, FRUITS)

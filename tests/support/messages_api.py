@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 MESSAGES = "/v1/messages"
+COUNT = "/v1/messages/count_tokens"
 CHAT = "/v1/chat/completions"
 
 Reply = Callable[["_Handler", dict[str, Any]], None]
@@ -95,6 +96,31 @@ def text(said: str, *, given: int = 11, made: int = 7, stop: str = "end", pieces
             handler.json(200, make(said, given, made, stop))
 
     return reply
+
+
+def tool(value: object, *, given: int = 11, made: int = 7, stop: str = "tool_use") -> Reply:
+    """An answer through the tool that the request offers."""
+
+    def reply(handler: _Handler, body: dict[str, Any]) -> None:
+        said = _message_reply("", given, made, stop)
+        used = {"type": "tool_use", "id": "toolu_1", "name": "record", "input": value}
+        handler.json(200, {**said, "content": [used]})
+
+    return reply
+
+
+def counted(count: Callable[[str], int]) -> Reply:
+    """The count of a text, as the counting route gives it."""
+
+    def reply(handler: _Handler, body: dict[str, Any]) -> None:
+        handler.json(200, {"input_tokens": count(body["messages"][0]["content"])})
+
+    return reply
+
+
+def by_request(make: Callable[[dict[str, Any]], Reply]) -> Reply:
+    """An answer made after the request itself."""
+    return lambda handler, body: make(body)(handler, body)
 
 
 def status(code: int, message: str = "no", *, headers: dict[str, str] | None = None) -> Reply:
@@ -178,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
         reply = self.model.take(Request(self.path, headers, body))
         # One call a connection: no thread is left waiting for a second one.
         self.close_connection = True
-        if self.path in (MESSAGES, CHAT):
+        if self.path in (MESSAGES, COUNT, CHAT):
             reply(self, body)
         else:
             self.json(404, {"type": "error", "error": {"message": "no such path"}})

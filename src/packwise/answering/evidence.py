@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from packwise.candidates import Candidate
+from packwise.context.packer import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,29 @@ def number(candidates: Iterable[Candidate]) -> tuple[Evidence, ...]:
         )
         for marker, candidate in enumerate(candidates, start=1)
     )
+
+
+def from_context(context: Context, scores: Mapping[str, float]) -> tuple[Evidence, ...]:
+    """The passages of a context under the markers they have there.
+
+    ``scores`` says how well a passage, by id, fits the question.
+    """
+    return tuple(
+        Evidence(
+            marker=passage.marker,
+            id=passage.id,
+            title=passage.title or passage.document,
+            heading=_heading(passage.title or passage.document, passage.section_path),
+            text=passage.text,
+            # A stretch fits as well as the best passage in it; what was attached has no score.
+            score=max((scores[i] for i in passage.ids if i in scores), default=passage.score),
+        )
+        for passage in context.passages
+    )
+
+
+def _heading(title: str, section_path: Sequence[str]) -> str:
+    return " > ".join(dict.fromkeys(part for part in (title, *section_path) if part))
 
 
 def titles(evidence: Sequence[Evidence], markers: Iterable[int]) -> tuple[str, ...]:

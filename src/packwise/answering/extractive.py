@@ -40,6 +40,7 @@ _LENGTH_WEIGHT = 0.05
 _USUAL_TERMS = 8
 _LONGEST = 800
 _UNREADABLE = 0.3
+_SAYS_NOTHING = 0.5
 _LEADS_ON = 1.0
 _CROSS_ENCODER_WEIGHT = 2.0
 _COSINE_WEIGHT = 2.0
@@ -231,8 +232,10 @@ def _scored(asked: Asked, item: Evidence) -> list[Sentence]:
         covered = _share(asked, set(held))
         score = item.score + covered + before + _HEADING_WEIGHT * heading
         score -= _LENGTH_WEIGHT * max(0.0, math.log(len(held) / _USUAL_TERMS))
-        if len(text) > _LONGEST or _unfit(text):
+        if len(text) > _LONGEST or _unfit(text) or _broken(text):
             score -= _UNREADABLE
+        if all(term in asked.weights for term in held):
+            score -= _SAYS_NOTHING
         # A question or a heading holds the words of the answer; what follows it, the answer.
         leads = _leads_on(text)
         score -= _LEADS_ON * leads
@@ -355,6 +358,11 @@ def _unfit(text: str) -> bool:
     """Code and rows of marks do not read as sentences."""
     letters = sum(c.isalpha() or c.isspace() for c in text)
     return text.lstrip().startswith("|") or letters < 0.6 * len(text)
+
+
+def _broken(text: str) -> bool:
+    """The rest of a sentence that began before a line of code or a table."""
+    return text[0].islower() and text[:2].isalpha()
 
 
 def _share(asked: Asked, held: set[str]) -> float:

@@ -12,7 +12,7 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -58,8 +58,15 @@ class Examples:
         return content_hash(*(example.question for example in self.items))
 
 
-def load_examples(pack: Path | None = None, few_shot_path: Path | None = None) -> Examples:
+def load_examples(
+    pack: Path | None = None,
+    few_shot_path: Path | None = None,
+    *,
+    answers: tuple[str, ...] = _ANSWER_NAMES,
+) -> Examples:
     """The examples of a pack folder, or of the one file ``few_shot_path``.
+
+    ``answers`` are the fields an answer may stand in, the first that is there counts.
 
     A question that occurs twice keeps its first answer. Files that are absent give nothing;
     what is malformed is named in ``problems``.
@@ -73,7 +80,7 @@ def load_examples(pack: Path | None = None, few_shot_path: Path | None = None) -
     for file in files:
         if file.is_file():
             for where, row in _rows(file, problems):
-                example = _example(row, where, problems)
+                example = _example(row, where, answers, problems)
                 if example is not None:
                     found.setdefault(_folded(example.question), example)
         elif few_shot_path is not None:
@@ -84,10 +91,14 @@ def load_examples(pack: Path | None = None, few_shot_path: Path | None = None) -
 
 
 class FewShot:
-    """Finds the examples nearest to a question. Safe to use from several threads."""
+    """Finds the examples nearest to a question. Safe to use from several threads.
+
+    ``problems`` names what of the files could not be used.
+    """
 
     def __init__(self, examples: Examples, embedder: Embedder) -> None:
         self._examples = examples.items
+        self.problems = examples.problems
         self._fingerprint = examples.fingerprint
         self._embedder = embedder
         self._vectors: Vectors | None = None
@@ -142,6 +153,36 @@ class FewShot:
         return vectors
 
 
+class ExampleShelf:
+    """The examples of one file, or those that lie beside a pack, read again when they change."""
+
+    def __init__(self, location: str, embedder: Callable[[], Embedder]) -> None:
+        self._folder = Path(location)
+        self._embedder = embedder
+        self._lock = threading.Lock()
+        self._read: dict[Path | None, tuple[tuple[int, ...], FewShot]] = {}
+
+    def __call__(self, few_shot_path: Path | None) -> FewShot:
+        files = [few_shot_path] if few_shot_path else [self._folder / f for f in (CURATED, GRADED)]
+        stamp = tuple(_changed(file) for file in files)
+        with self._lock:
+            known = self._read.get(few_shot_path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        folder = None if few_shot_path else self._folder
+        fresh = FewShot(load_examples(folder, few_shot_path), self._embedder())
+        with self._lock:
+            self._read[few_shot_path] = (stamp, fresh)
+        return fresh
+
+
+def _changed(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def _rows(file: Path, problems: list[str]) -> Iterator[tuple[str, object]]:
     """Each entry of a JSON list or of JSON lines, with where it stands."""
     try:
@@ -182,10 +223,15 @@ def _listed(value: object) -> list[object] | None:
     return cast("list[object]", value) if isinstance(value, list) else None
 
 
-def _example(row: object, where: str, problems: list[str]) -> Example | None:
+def _example(
+    row: object, where: str, names: tuple[str, ...], problems: list[str]
+) -> Example | None:
     fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    if fields.get("synthetic") is True:
+        # Made to measure with, not to imitate.
+        return None
     question: object = fields.get("question")
-    answers = (fields.get(name) for name in _ANSWER_NAMES)
+    answers = (fields.get(name) for name in names)
     answer: object = next((a for a in answers if isinstance(a, str) and a.strip()), None)
     if not isinstance(question, str) or not question.strip():
         problems.append(f"{where}: no question")

@@ -23,7 +23,7 @@ _ANYWHERE = re.compile(_NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Written:
     """What a model answered.
 
     ``cited`` holds the markers in the order of their first use, ``sources`` the titles of
@@ -44,7 +44,7 @@ def synthesize(
     examples: Sequence[Example] = (),
     *,
     max_tokens: int = SYNTHESIS_MAX_TOKENS,
-) -> Answer:
+) -> Written:
     """The model's answer from the evidence. Raises ``ModelError`` when there is none."""
     prompt = synthesis_prompt(question, evidence, examples)
     return _answer(_complete(model, prompt, max_tokens), evidence)
@@ -57,7 +57,7 @@ def stream(
     examples: Sequence[Example] = (),
     *,
     max_tokens: int = SYNTHESIS_MAX_TOKENS,
-) -> Generator[str, None, Answer]:
+) -> Generator[str, None, Written]:
     """``synthesize`` piece by piece; the generator returns the whole answer."""
     prompt = synthesis_prompt(question, evidence, examples)
     completion = yield from model.stream(prompt.user, system=prompt.system, max_tokens=max_tokens)
@@ -66,19 +66,19 @@ def stream(
 
 def synthesize_minimal(
     model: LanguageModel, question: str, *, max_tokens: int = SYNTHESIS_MAX_TOKENS
-) -> Answer:
+) -> Written:
     """The model's answer from its own knowledge, for a question the gate turned away."""
     completion = _complete(model, minimal_prompt(question), max_tokens)
-    return Answer(completion.text.strip(), (), (), completion.usage, _cut(completion))
+    return Written(completion.text.strip(), (), (), completion.usage, _cut(completion))
 
 
 def stream_minimal(
     model: LanguageModel, question: str, *, max_tokens: int = SYNTHESIS_MAX_TOKENS
-) -> Generator[str, None, Answer]:
+) -> Generator[str, None, Written]:
     """``synthesize_minimal`` piece by piece; the generator returns the whole answer."""
     prompt = minimal_prompt(question)
     completion = yield from model.stream(prompt.user, system=prompt.system, max_tokens=max_tokens)
-    return Answer(completion.text.strip(), (), (), completion.usage, _cut(completion))
+    return Written(completion.text.strip(), (), (), completion.usage, _cut(completion))
 
 
 def citations(text: str) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def _complete(model: LanguageModel, prompt: Prompt, max_tokens: int) -> Completi
     return model.complete(prompt.user, system=prompt.system, max_tokens=max_tokens, retries=RETRIES)
 
 
-def _answer(completion: Completion, evidence: Sequence[Evidence]) -> Answer:
+def _answer(completion: Completion, evidence: Sequence[Evidence]) -> Written:
     found = citations(completion.text)
     known = {item.marker for item in evidence}
     cited = tuple(marker for marker in found if marker in known)
@@ -101,7 +101,7 @@ def _answer(completion: Completion, evidence: Sequence[Evidence]) -> Answer:
         notes += ("the answer cites sources that were not given",)
     if not cited:
         notes += ("the answer cites no source",)
-    return Answer(completion.text.strip(), cited, titles(evidence, cited), completion.usage, notes)
+    return Written(completion.text.strip(), cited, titles(evidence, cited), completion.usage, notes)
 
 
 def _cut(completion: Completion) -> tuple[str, ...]:

@@ -15,10 +15,16 @@ _COMMANDS = {
     "build": ("packwise.cli.build:build", "Turn documents into a pack."),
     "search": ("packwise.cli.search:search", "Find the passages that fit a query."),
     "context": ("packwise.cli.context:context", "Pack the passages that answer a question."),
+    "ask": ("packwise.cli.ask:ask", "Answer a question, with sources."),
+    "serve": ("packwise.cli.serve:serve", "Answer over HTTP, and keep the keys for it."),
+    "copy": ("packwise.cli.copy:copy", "Copy a store to another place, embeddings and all."),
+    "mcp": ("packwise.cli.mcp:mcp", "Offer stores to agents as tools."),
     "pack": ("packwise.cli.pack:pack", "Look at, check, install and remove packs."),
+    "db": ("packwise.cli.db:db", "Keep knowledge nodes in a PostgreSQL database."),
     "models": ("packwise.cli.models:models", "List, verify and get the models."),
     "settings": ("packwise.cli.settings:settings", "Show every setting and where it comes from."),
     "eval": ("packwise.cli.evaluate:evaluate", "Measure retrieval on judged questions."),
+    "calibrate": ("packwise.cli.calibrate:calibrate", "Fit a store's confidence to its answers."),
     "bench": ("packwise.cli.bench:bench", "Measure speed on this machine."),
     "demo": ("packwise.cli.demo:demo", "Build a small pack and search it."),
 }
@@ -47,7 +53,8 @@ class LazyGroup(click.Group):
 def app() -> None:
     """Documents in, the passages that carry the answer out.
 
-    A STORE is a pack folder or the name of an installed pack.
+    A STORE is a pack folder, the name of an installed pack, postgresql://...,
+    qdrant+http://HOST:PORT/COLLECTION or kuzu:PATH.
     """
 
 

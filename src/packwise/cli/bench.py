@@ -105,8 +105,9 @@ def bench_search(store: str, count: int, k: int, as_json: bool) -> None:
     import numpy as np
 
     from packwise.library import open_library
+    from packwise.settings import Settings
 
-    with open_library(store) as library:
+    with open_library(store, settings=Settings.load(query_cache=0)) as library:
         questions = _questions(library, count)
         library.search(questions[0], k)
         rows = [library.search(question, k).trace.timings_ms() for question in questions]

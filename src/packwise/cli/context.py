@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from packwise.candidates import Fusion, Mode
 from packwise.cli.console import clean, err, number, out, parse_where, print_json
+from packwise.errors import PackwiseError
 from packwise.settings import PACKING_POLICIES
 
 if TYPE_CHECKING:
@@ -32,6 +33,50 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="Only passages of that document, path, lang or metadata; may be repeated.",
 )
+@click.option(
+    "--tokenizer-model", metavar="MODEL", help="Whose tokens are counted (TOKENIZER_MODEL)."
+)
+@click.option(
+    "--token-counts",
+    type=click.Choice(("local", "api")),
+    help="Count with a stated margin, or ask Claude's API (PACKWISE_TOKEN_COUNTS).",
+)
+@click.option(
+    "--per-doc-cap",
+    "packing_per_doc_cap",
+    metavar="N",
+    help="Passages a document may give (PACKING_PER_DOC_CAP).",
+)
+@click.option(
+    "--per-section-cap",
+    "packing_per_section_cap",
+    metavar="N",
+    help="Passages a section may give (PACKING_PER_SECTION_CAP).",
+)
+@click.option(
+    "--novelty-alpha",
+    "packing_novelty_alpha",
+    metavar="X",
+    help="Weight of novelty against relevance (PACKING_NOVELTY_ALPHA).",
+)
+@click.option(
+    "--answerability-bonus",
+    "packing_answerability_bonus",
+    metavar="X",
+    help="Bonus of what looks like an answer (PACKING_ANSWERABILITY_BONUS).",
+)
+@click.option(
+    "--reunification",
+    "section_reunification",
+    metavar="on|off",
+    help="Attach the neighbours of a passage (SECTION_REUNIFICATION).",
+)
+@click.option(
+    "--token-price",
+    "packing_token_price",
+    metavar="X",
+    help="What a thousand tokens must bring (PACKWISE_PACKING_TOKEN_PRICE).",
+)
 @click.option("--trace", is_flag=True, help="Show why each passage is in or out.")
 @click.option("--html", default=None, metavar="FILE", help="Write the trace there as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -46,18 +91,26 @@ def context(
     trace: bool,
     html: str | None,
     as_json: bool,
+    **knobs: Any,
 ) -> None:
-    """Pack the passages of STORE that answer QUESTION into a text of at most N tokens."""
-    from packwise.library import open_library
+    """Pack the passages of STORE that answer QUESTION into a text of at most N tokens.
 
-    with open_library(store) as library:
+    What is not given is as the environment says; `packwise settings` shows it.
+    """
+    from packwise.library import open_library
+    from packwise.settings import Settings
+
+    with open_library(store, settings=Settings.load(**knobs)) as library:
         packed = library.context(
             question, budget, policy=policy, mode=mode, fusion=fusion, where=parse_where(where)
         )
     if html:
         from packwise.context.html import render
 
-        Path(html).write_text(render(packed), encoding="utf-8")
+        try:
+            Path(html).write_text(render(packed), encoding="utf-8")
+        except OSError as error:
+            raise PackwiseError(f"cannot write {html}: {error.strerror}") from error
     if as_json:
         print_json(packed.as_dict())
         return

@@ -1,4 +1,4 @@
-"""``packwise demo``: a pack out of documents that every machine has, and three searches."""
+"""``packwise demo``: a pack out of documents that every machine has, searches and an answer."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ QUESTIONS = (
     "What is the difference between a list and a tuple display?",
     "How are two search legs fused into one ranking in Packwise?",
 )
+ASKED = "When are default parameter values evaluated?"
 
 
 @click.command()
@@ -24,9 +25,10 @@ QUESTIONS = (
 )
 @click.option("-k", default=3, show_default=True, help="Hits to show for each question.")
 def demo(target: str, k: int) -> None:
-    """Build a pack from Python's own reference and Packwise's docs, then search it."""
+    """Build a pack from Python's own reference and Packwise's docs, then search and ask it."""
     from rich.rule import Rule
 
+    from packwise.cli.ask import show as show_answer
     from packwise.cli.build import show as show_build
     from packwise.cli.progress import BuildProgress
     from packwise.cli.search import show as show_search
@@ -41,10 +43,13 @@ def demo(target: str, k: int) -> None:
         for question in QUESTIONS:
             console.print(Rule(f" {question} ", style="cyan"))
             show_search(library.search(question, k))
+        console.print(Rule(f" asked: {ASKED} ", style="cyan"))
+        show_answer(library.ask(ASKED, synthesis=False))
     console.print(Rule(style="cyan"))
     console.print("Now ask it something yourself, or build a pack from your own documents:\n")
     command = _command()
     console.print(f'  {command} search {target} "how do decorators work?"')
+    console.print(f'  {command} ask {target} "what is a generator expression?"')
     console.print(f"  {command} pack info {target}")
     console.print(f"  {command} build ~/notes --out my-pack")
 

@@ -127,6 +127,47 @@ def list_installed(as_json: bool) -> None:
     out().print(table)
 
 
+@pack.command("export")
+@click.argument("store", metavar="PACK")
+@click.option(
+    "--to", "kind", type=click.Choice(["kuzu"]), required=True, help="What to write it as."
+)
+@click.option("--out", "target", default=None, metavar="FILE", help="Where; else PACK.db.")
+@click.option("--replace", is_flag=True, help="Replace a file that an export wrote before.")
+def export(store: str, kind: str, target: str | None, replace: bool) -> None:
+    """Write PACK as a Kuzu database, for Cypher and for the earlier system's tools."""
+    from packwise.packs.exporting import export_pack
+
+    file = Path(target) if target else None
+    report = export_pack(store if file else str(pack_folder(store)), file, replace=replace)
+    click.echo(
+        f"{clean(str(report.target))}: {report.documents:,} documents,"
+        f" {report.passages:,} passages; packwise search kuzu:{clean(str(report.target))}"
+    )
+
+
+@pack.command("import")
+@click.argument("database", metavar="DATABASE")
+@click.option("--out", "target", required=True, metavar="STORE", help="The store to make.")
+@click.option(
+    "--embedder",
+    default=None,
+    metavar="NAME",
+    help="The model behind its vectors, where DATABASE does not say so itself.",
+)
+def import_(database: str, target: str, embedder: str | None) -> None:
+    """Turn a Kuzu DATABASE, such as a pack.db of the earlier system, into a pack."""
+    from packwise.cli.copy import CopyBars
+    from packwise.packs.exporting import import_pack
+
+    with CopyBars() as bars:
+        report = import_pack(database, target, embedder=embedder, progress=bars)
+    click.echo(
+        f"{clean(target)}: {report.documents:,} documents, {report.passages:,} passages,"
+        " read back and found the same"
+    )
+
+
 @pack.command()
 @click.argument("name")
 def remove(name: str) -> None:
@@ -135,3 +176,31 @@ def remove(name: str) -> None:
 
     shelf.remove(name)
     click.echo(f"removed {name}")
+
+
+@pack.command()
+@click.argument("pack")
+@click.option("--out", default=".", metavar="FOLDER", help="Where the skill's folder is made.")
+@click.option("--name", default=None, help="The skill's name; else one made of the pack's.")
+@click.option("--with-pack", is_flag=True, help="Copy the pack into the skill's folder.")
+@click.option("--replace", is_flag=True, help="Replace a folder of that name.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def skill(
+    pack: str, out: str, name: str | None, with_pack: bool, replace: bool, as_json: bool
+) -> None:
+    """Write a SKILL.md folder with which an agent can use PACK."""
+    from packwise.packs.skill import write_skill
+
+    written = write_skill(
+        pack, Path(out).expanduser(), name=name, with_pack=with_pack, replace=replace
+    )
+    if as_json:
+        print_json(
+            {
+                "name": written.name,
+                "folder": str(written.folder),
+                "description": written.description,
+            }
+        )
+        return
+    click.echo(f"wrote {written.folder / 'SKILL.md'}")

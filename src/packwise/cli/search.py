@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
-from packwise.candidates import Candidate, Fusion, Mode
+from packwise.candidates import GRAPHS, RERANKERS, Candidate, Fusion, Mode
 from packwise.cli.console import clean, number, out, parse_where, print_json
 
 if TYPE_CHECKING:
@@ -38,6 +38,17 @@ _SNIPPET = 320
     metavar="KEY=VALUE",
     help="Only passages of that document, path, lang or metadata; may be repeated.",
 )
+@click.option("--graph", type=click.Choice(GRAPHS), default=None, help="How rank flows.")
+@click.option("--rerank", type=click.Choice(RERANKERS), default=None, help="A second look.")
+@click.option(
+    "--also", multiple=True, metavar="TEXT", help="The question in other words; may be repeated."
+)
+@click.option(
+    "--tenant",
+    default="",
+    metavar="ID",
+    help="Only what is that tenant's: its knowledge nodes, where a postgresql:// STORE has any.",
+)
 @click.option("--full", is_flag=True, help="Show whole passages instead of snippets.")
 @click.option("--trace", is_flag=True, help="Show what each stage did.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -48,17 +59,39 @@ def search(
     mode: Mode,
     fusion: Fusion | None,
     where: tuple[str, ...],
+    graph: str | None,
+    rerank: str | None,
+    also: tuple[str, ...],
+    tenant: str,
     full: bool,
     trace: bool,
     as_json: bool,
 ) -> None:
     """Find the passages of STORE that fit QUERY best."""
+    if tenant:
+        from packwise.cli.db import has_nodes_of, search_nodes
+
+        if has_nodes_of(store, tenant):
+            search_nodes(store, query, (tenant,), k=k, fusion=fusion or "weighted", as_json=as_json)
+            return
+        where = (*where, f"tenant={tenant}")
     from packwise.library import open_library
 
     with open_library(store) as library:
-        ranking = library.search(query, k, mode=mode, fusion=fusion, where=parse_where(where))
+        ranking = library.search(
+            query,
+            k,
+            mode=mode,
+            fusion=fusion,
+            where=parse_where(where),
+            alternatives=also,
+            graph=graph,
+            rerank=rerank,
+        )
     if as_json:
-        result = as_dict(ranking)
+        from packwise.serving.shapes import ranking_record
+
+        result = ranking_record(ranking)
         if trace:
             result["trace"] = ranking.trace.as_dict()
         print_json(result)
@@ -66,34 +99,6 @@ def search(
     show(ranking, full=full)
     if trace:
         _show_trace(ranking)
-
-
-def as_dict(ranking: Ranking) -> dict[str, Any]:
-    """A ranking in the shape that ``search --json`` promises."""
-    return {
-        "query": ranking.query.text,
-        "hits": [_hit(rank, hit) for rank, hit in enumerate(ranking.hits, start=1)],
-        "confidence": round(ranking.confidence, 6),
-        "timings_ms": ranking.trace.timings_ms(),
-    }
-
-
-def _hit(rank: int, hit: Candidate) -> dict[str, Any]:
-    passage, scores = hit.passage, hit.scores
-    names = ("vector", "similarity", "bm25", "keyword", "combined", "rrf", "final")
-    values = {name: getattr(scores, name) for name in names}
-    return {
-        "rank": rank,
-        "id": passage.id,
-        "document": passage.document,
-        "title": passage.doc_title,
-        "section_path": list(passage.section_path),
-        "url": passage.url,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-        "scores": {n: None if v is None else round(v, 6) for n, v in values.items()},
-    }
 
 
 def show(ranking: Ranking, *, full: bool = False) -> None:
@@ -132,6 +137,10 @@ def _scores_line(hit: Candidate) -> Text:
         parts.append(f"vector {number(scores.vector)}")
     if scores.keyword is not None:
         parts.append(f"keyword {number(scores.keyword)}")
+    if scores.cross is not None:
+        parts.append(f"cross-encoder {number(scores.cross)}")
+    if scores.graph:
+        parts.append(f"graph +{number(scores.graph)}")
     if scores.rrf is not None:
         parts.append(f"combined {number(scores.combined)}")
     where = clean(hit.passage.url or hit.passage.document)

@@ -166,6 +166,10 @@ class Answerability:
     matches: bool
 
 
+NO_ANSWER = Answerability(0.0, (), False)
+"""Of a text that nobody looked at."""
+
+
 @lru_cache(maxsize=256)
 def kind_of(question: str) -> QuestionKind:
     """What a question asks for, by its wording."""
@@ -248,6 +252,7 @@ def asked_for(kind: QuestionKind) -> Features:
     return _ASKED[kind]
 
 
+@lru_cache(maxsize=1024)
 def answerability(features: Features, matches: bool, scale: float) -> Answerability:
     """The bonus for a text that holds these features: 0, or 0.5 to 1.5 times ``scale``.
 

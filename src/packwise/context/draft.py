@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from packwise.context.layout import Layout, Part, lay_out
 from packwise.context.pool import Entry
 from packwise.models.base import TokenCounter
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Units that were put in together, what they are worth and what they cost.
 
     ``worth`` is whatever the policy maximises; when too much was put in, the step of the
@@ -33,6 +32,8 @@ class Draft:
         self.steps: list[Step] = []
         self.budget = budget
         self._counter = counter
+        self._layout: Layout | None = None
+        self._tokens: int | None = None
 
     def add(self, entry: Entry) -> int:
         """Take one more entry into the running; returns its index."""
@@ -44,6 +45,7 @@ class Draft:
         """Put a step in."""
         self.units[step.entry] |= step.units
         self.steps.append(step)
+        self._changed()
 
     def take_back(self, step: Step) -> None:
         """Take a step out; units that another step put in too stay."""
@@ -53,6 +55,7 @@ class Draft:
             if other.entry == step.entry:
                 others |= other.units
         self.units[step.entry] = others
+        self._changed()
 
     def chosen(self) -> list[int]:
         """The entries that have something in, by index."""
@@ -60,11 +63,18 @@ class Draft:
 
     def layout(self) -> Layout:
         """The draft as it reads."""
-        return lay_out(Part(self.entries[i], self.units[i]) for i in self.chosen())
+        if self._layout is None:
+            self._layout = lay_out(Part(self.entries[i], self.units[i]) for i in self.chosen())
+        return self._layout
 
     def tokens(self) -> int:
         """The tokens of the draft, its pieces counted one by one."""
-        return sum(self._counter.count_many(self.layout().pieces))
+        if self._tokens is None:
+            self._tokens = sum(self._counter.count_many(self.layout().pieces))
+        return self._tokens
+
+    def _changed(self) -> None:
+        self._layout = self._tokens = None
 
     def settle(self) -> int:
         """Take out the steps of lowest worth per token until it fits; returns the tokens

@@ -11,15 +11,19 @@ the kind of thing that is asked for.
 How far words may overrule the ranking depends on whether the question is answered in one
 place. Where some unit holds nearly all its words, that unit is most likely it, whichever
 passage it is in. Where none does (two facts from two documents, other words), the mass stays
-with the ranking.
+with the ranking. And a passage that graph ranking or a reranker raised above the score search
+gave it never has less than its rank says: it was not found by the question's words.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from packwise.context.pool import Entry
 from packwise.models.words import terms
@@ -33,10 +37,14 @@ _RANK_DECAY = 1.2
 _SCORE_POWER = 2.0
 _WORDS = 7.0
 _FITS = 1.0
+_SURROUNDINGS = 0.3
 _SCATTERED, _IN_ONE_PLACE = 0.4, 0.8
 
 _MOST_TERMS = 512
 _LEAST = 1e-3
+
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,7 @@ class Evidence:
 
     weights: Mapping[str, float]
     masses: tuple[float, ...]
-    units: tuple[tuple[float, ...], ...]
+    units: Sequence[Sequence[float]]
     in_one_place: float
 
 
@@ -66,59 +74,87 @@ def term_weights(question: str, store: Store) -> dict[str, float]:
 
 def weigh(entries: Sequence[Entry], weights: Mapping[str, float]) -> Evidence:
     """Spread the expected answer over the entries, which come best first."""
+    counts = [len(entry.reading.units) for entry in entries]
+    if not any(counts):
+        return Evidence(weights, (0.0,) * len(entries), ((),) * len(entries), 0.0)
+    ends = np.cumsum(counts)
+    owners = np.repeat(np.arange(len(entries)), counts)
+    held, fits = _held(entries, weights)
+    local = float(np.clip((held.max() - _SCATTERED) / (_IN_ONE_PLACE - _SCATTERED), 0.0, 1.0))
+
     prior = _priors(entries)
-    held = [unit_words(entry, weights) for entry in entries]
-    best = max((max(units, default=0.0) for units in held), default=0.0)
-    local = min(1.0, max(0.0, (best - _SCATTERED) / (_IN_ONE_PLACE - _SCATTERED)))
-
-    strengths = [_strengths(entry, units) for entry, units in zip(entries, held, strict=True)]
-    everywhere = sum(p * sum(s) for p, s in zip(prior, strengths, strict=True)) or 1.0
-    spread: list[tuple[float, ...]] = []
-    for share, strength in zip(prior, strengths, strict=True):
-        factor = (1.0 - local) * share / (sum(strength) or 1.0) + local * share / everywhere
-        spread.append(tuple(factor * s for s in strength))
-    return Evidence(weights, tuple(map(sum, spread)), tuple(spread), local)
-
-
-def unit_words(entry: Entry, weights: Mapping[str, float]) -> list[float]:
-    """The share of the question's words that each unit holds together with its heading."""
-    heading = _heading_terms(entry.passage.heading)
-    base = 0.0
-    held = [0.0] * len(entry.reading.units)
-    where = entry.reading.where
-    for term, weight in weights.items():
-        if term in heading:
-            base += weight
-            continue
-        bits = where.get(term, 0)
-        while bits:
-            lowest = bits & -bits
-            held[lowest.bit_length() - 1] += weight
-            bits ^= lowest
-    return [base + value for value in held]
+    strengths = np.exp(_WORDS * held + _FITS * fits)
+    own = _sums(strengths, owners, len(entries))
+    everywhere = float(prior @ own) or 1.0
+    by_rank = prior / np.where(own > 0.0, own, 1.0)
+    factors = (1.0 - local) * by_rank + local * prior / everywhere
+    factors = np.where(_lifted(entries), np.maximum(factors, by_rank), factors)
+    factors /= float(factors @ own) or 1.0
+    masses = factors * own
+    lengths = np.concatenate([entry.reading.lengths for entry in entries])
+    whole = _sums(lengths, owners, len(entries))
+    # What stands around an answer helps to understand it.
+    even = _SURROUNDINGS * masses / np.where(whole > 0.0, whole, 1.0)
+    spread = (1.0 - _SURROUNDINGS) * factors[owners] * strengths + even[owners] * lengths
+    flat: list[float] = spread.tolist()
+    units = [flat[end - n : end] for end, n in zip(ends.tolist(), counts, strict=True)]
+    return Evidence(weights, tuple(masses.tolist()), units, local)
 
 
-def _priors(entries: Sequence[Entry]) -> list[float]:
+def _held(
+    entries: Sequence[Entry], weights: Mapping[str, float]
+) -> tuple[Floats, NDArray[np.int64]]:
+    """For each unit of each entry the share of the question's words that it holds together
+    with its heading, and 1 where it holds what is asked for."""
+    asked = tuple(weights.items())
+    held: list[float] = []
+    fits: list[int] = []
+    for entry in entries:
+        passage, reading = entry.passage, entry.reading
+        heading = _heading_terms(passage.doc_title, passage.section_path)
+        where = reading.where
+        base = 0.0
+        found: list[tuple[int, float]] = []
+        for term, weight in asked:
+            if term in heading:
+                base += weight
+            elif term in where:
+                found.append((where[term], weight))
+        units = [base] * len(reading.units)
+        for bits, weight in found:
+            while bits:
+                lowest = bits & -bits
+                units[lowest.bit_length() - 1] += weight
+                bits ^= lowest
+        held += units
+        fitting = entry.fitting
+        fits += [fitting >> i & 1 for i in range(len(units))] if fitting else [0] * len(units)
+    return np.array(held), np.array(fits)
+
+
+def _sums(values: NDArray[Any], owners: NDArray[np.int64], count: int) -> Floats:
+    sums = np.zeros(count)
+    np.add.at(sums, owners, values)
+    return sums
+
+
+def _lifted(entries: Sequence[Entry]) -> NDArray[np.bool_]:
+    """Which entries a later stage ranks above what search itself found: they were reached by
+    a name or read with the question, so that the question's words cannot speak against them."""
+    return np.array([entry.final > entry.scores.combined + _LEAST for entry in entries])
+
+
+def _priors(entries: Sequence[Entry]) -> Floats:
     """The share of each entry by rank and relative score; they sum to 1."""
-    if not entries:
-        return []
-    best = max(entry.final for entry in entries)
-    shares: list[float] = []
-    for place, entry in enumerate(entries, start=1):
-        relative = entry.final / best if best > 0 else 1.0
-        worth = 1.0 + entry.answer.bonus
-        shares.append(place**-_RANK_DECAY * max(relative, _LEAST) ** _SCORE_POWER * worth)
-    total = sum(shares)
-    return [share / total for share in shares]
-
-
-def _strengths(entry: Entry, held: Sequence[float]) -> list[float]:
-    return [
-        math.exp(_WORDS * words + (_FITS if entry.fitting >> i & 1 else 0.0))
-        for i, words in enumerate(held)
-    ]
+    finals = np.array([entry.final for entry in entries])
+    best = float(finals.max())
+    # Scores next to nothing say nothing: their ratios may be anything.
+    relative = np.maximum(finals / best, _LEAST) if best > _LEAST else np.ones(len(entries))
+    worth = 1.0 + np.array([entry.answer.bonus for entry in entries])
+    shares = np.arange(1.0, len(entries) + 1) ** -_RANK_DECAY * relative**_SCORE_POWER * worth
+    return shares / shares.sum()
 
 
 @lru_cache(maxsize=4096)
-def _heading_terms(heading: str) -> frozenset[str]:
-    return frozenset(terms(heading))
+def _heading_terms(title: str, section_path: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(terms(" ".join((title, *section_path))))

@@ -22,6 +22,19 @@ _MEANINGS: dict[Reason, str] = {
     Reason.OVER_BUDGET: "no room left",
 }
 _HUES = (212, 158, 34, 276, 4, 190, 90, 328, 246, 52)
+# What could not fit is a warning, what is there already is calm, what is worth little is grey.
+_REASON_COLOURS: dict[Reason, tuple[int, int]] = {
+    Reason.BELOW_QUALITY: (4, 60),
+    Reason.DUPLICATE_OF: (276, 55),
+    Reason.MERGED_INTO: (212, 60),
+    Reason.PER_DOCUMENT_CAP: (190, 55),
+    Reason.PER_SECTION_CAP: (172, 45),
+    Reason.LOW_NOVELTY: (328, 55),
+    Reason.LOW_VALUE: (215, 12),
+    Reason.OVER_BUDGET: (34, 80),
+}
+
+_NUMBERS = ("rank", "final", "expected", "quality", "novelty", "bonus", "tokens")
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #f6f7f9; --card: #fff; --ink: #1b1f24; --soft: #5b6470;
@@ -36,29 +49,29 @@ main { max-width: 70rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.45rem; line-height: 1.3; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.05rem; margin: 2.25rem 0 .75rem; }
 p { margin: 0; } .soft { color: var(--soft); } .num { font-variant-numeric: tabular-nums; }
-.tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.25rem 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr));
+  gap: .75rem; margin: 1.25rem 0; }
 .tile { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
-  padding: .6rem .9rem; min-width: 8.5rem; }
+  padding: .6rem .9rem; }
 .tile b { display: block; font-size: 1.3rem; font-weight: 650; line-height: 1.25; }
 .tile span { color: var(--soft); font-size: .85rem; }
 .bar { display: flex; height: 2rem; border-radius: .45rem; overflow: hidden;
   background: var(--track); margin: .35rem 0 .2rem; }
-.bar.thin { height: .7rem; }
 .bar i { display: block; min-width: 2px; font: 600 .8rem/2rem system-ui, sans-serif;
   text-align: center; color: #fff; overflow: hidden; border-right: 1px solid var(--card); }
 .bar i:last-child { border-right: 0; }
-.bar.thin i { border-right: 0; }
 .scale { display: flex; justify-content: space-between; color: var(--soft); font-size: .8rem; }
-.seg { background: hsl(var(--hue) 62% var(--tone)); } .heads { background: var(--head); }
-.used { background: hsl(212 62% var(--tone)); }
+.seg { background: hsl(var(--hue) 62% var(--tone)); } .bar .free { border: 0; min-width: 0; }
+.heads { background: var(--head); }
 article { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
   border-left: 5px solid hsl(var(--hue) 62% var(--tone)); padding: .8rem 1rem; margin: .7rem 0; }
 article header { display: flex; flex-wrap: wrap; gap: .2rem .7rem; align-items: baseline; }
 article header b { overflow-wrap: anywhere; }
 article pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; margin: .55rem 0 0; }
 .facts { color: var(--soft); font-size: .82rem; margin-top: .5rem; overflow-wrap: anywhere; }
-.chip { display: inline-block; border-radius: 1rem; padding: .05rem .6rem; font-size: .8rem;
-  background: hsl(var(--hue) 60% var(--chip)); color: hsl(var(--hue) 65% var(--word));
+.chip { --sat: 60; display: inline-block; border-radius: 1rem; padding: .05rem .6rem;
+  font-size: .8rem; background: hsl(var(--hue) calc(var(--sat) * 1%) var(--chip));
+  color: hsl(var(--hue) calc(var(--sat) * 1%) var(--word));
   white-space: nowrap; }
 .legend { display: flex; flex-wrap: wrap; gap: .4rem .8rem; margin-bottom: .8rem; }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--line);
@@ -67,6 +80,8 @@ table { border-collapse: collapse; width: 100%; font-size: .86rem; }
 th, td { text-align: left; padding: .45rem .7rem; border-top: 1px solid var(--line);
   vertical-align: top; } thead th { border-top: 0; color: var(--soft); font-weight: 600; }
 td.num, th.num { text-align: right; } td.id { overflow-wrap: anywhere; min-width: 11rem; }
+@media (max-width: 40rem) { .extra { display: none; } td.id { min-width: 7rem; }
+  main { padding: 1.25rem .9rem 3rem; } th, td { padding: .4rem .5rem; } }
 details { margin-top: 2rem; } summary { cursor: pointer; color: var(--soft); }
 details pre { background: var(--card); border: 1px solid var(--line); border-radius: .6rem;
   padding: 1rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: .82rem; }
@@ -127,7 +142,7 @@ def _tiles(context: Context) -> str:
 
 
 def _bars(context: Context) -> str:
-    """The budget as a whole, and what fills it enlarged."""
+    """The budget, and what fills how much of it."""
     used, budget = context.tokens, max(1, context.budget)
     segments = "".join(
         f'<i class="seg" style="--hue:{_hue(p)};flex:{p.tokens} 0 0" '
@@ -141,11 +156,13 @@ def _bars(context: Context) -> str:
             f'title="titles and section paths: {rest} tokens"></i>'
         )
     share = 100 * used / budget
+    left = context.budget - used
+    if left > 0:
+        segments += f'<i class="free" style="flex:{left} 0 0" title="free: {left} tokens"></i>'
     return (
-        f'<div class="bar">{segments}</div><div class="bar thin">'
-        f'<i class="used" style="width:{share:.2f}%" title="used"></i></div>'
-        f'<div class="scale num"><span>{share:.1f}% of the budget used</span>'
-        f"<span>{context.budget - used:,} tokens left</span></div>"
+        f'<div class="bar" role="img" aria-label="{share:.0f}% of the budget used">{segments}</div>'
+        f'<div class="scale num"><span>{used:,} of {context.budget:,} tokens used, {share:.0f}%'
+        f"</span><span>{left:,} free</span></div>"
     )
 
 
@@ -174,7 +191,7 @@ def _facts(member: Selected) -> str:
     parts += [
         f"expected answer {member.value:.1%} of {member.mass:.1%}",
         f"novelty {member.novelty:.2f}",
-        f"quality {member.quality:.2f}",
+        f"quality {_digits(member.quality) or 'unknown'}",
         f"bonus {member.bonus:.3f}",
     ]
     if member.features:
@@ -187,7 +204,7 @@ def _facts(member: Selected) -> str:
 def _legend(dropped: tuple[Dropped, ...]) -> str:
     counts = Counter(d.reason for d in dropped)
     chips = "".join(
-        f'<span><span class="chip" style="--hue:{_reason_hue(reason)}">{reason.value}</span> '
+        f'<span><span class="chip" style="{_colour(reason)}">{reason.value}</span> '
         f'<span class="soft num">{counts[reason]} · {escape(meaning)}</span></span>'
         for reason, meaning in _MEANINGS.items()
         if counts[reason]
@@ -198,8 +215,9 @@ def _legend(dropped: tuple[Dropped, ...]) -> str:
 def _table(dropped: tuple[Dropped, ...]) -> str:
     if not dropped:
         return '<p class="soft">Nothing.</p>'
-    numbers = ("rank", "final", "expected", "quality", "novelty", "bonus", "tokens")
-    head = "<th>reason</th><th>passage</th>" + "".join(f'<th class="num">{n}</th>' for n in numbers)
+    head = "<th>reason</th><th>passage</th>" + "".join(
+        f'<th class="{_column(name)}">{name}</th>' for name in _NUMBERS
+    )
     rows = "".join(_row(d) for d in sorted(dropped, key=lambda d: d.rank))
     return (
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
@@ -219,12 +237,20 @@ def _row(dropped: Dropped) -> str:
         "" if dropped.tokens is None else f"{dropped.tokens:,}",
     )
     return (
-        f'<tr><td><span class="chip" style="--hue:{_reason_hue(dropped.reason)}">'
+        f'<tr><td><span class="chip" style="{_colour(dropped.reason)}">'
         f"{dropped.reason.value}</span>{of}</td>"
         f'<td class="id">{escape(dropped.id)}</td>'
-        + "".join(f'<td class="num">{cell}</td>' for cell in cells)
+        + "".join(
+            f'<td class="{_column(name)}">{cell}</td>'
+            for name, cell in zip(_NUMBERS, cells, strict=True)
+        )
         + "</tr>"
     )
+
+
+def _column(name: str) -> str:
+    """Its class; what says least is left away on a narrow screen."""
+    return "num extra" if name in ("quality", "novelty", "bonus") else "num"
 
 
 def _digits(value: float | None) -> str:
@@ -235,8 +261,9 @@ def _hue(passage: PackedPassage) -> int:
     return _HUES[(passage.marker - 1) % len(_HUES)]
 
 
-def _reason_hue(reason: Reason) -> int:
-    return _HUES[list(Reason).index(reason)]
+def _colour(reason: Reason) -> str:
+    hue, saturation = _REASON_COLOURS[reason]
+    return f"--hue:{hue};--sat:{saturation}"
 
 
 def _name(passage: PackedPassage) -> str:

@@ -139,7 +139,7 @@ def block(marker: int, text: str) -> str:
 def unit_costs(counter: TokenCounter, text: str) -> tuple[int, ...]:
     """The tokens of each unit of a text, with the white space before it."""
     units = read(text).units
-    starts = [0, *(end for _, end in units[:-1])]
+    starts = [0, *(end for _, end in units)][: len(units)]
     pieces = [
         f" {text[a:b]}" if i == 0 else text[start:b]
         for i, (start, (a, b)) in enumerate(zip(starts, units, strict=True))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from packwise.context.reading import Reading
+from packwise.context.reading import Prints, Reading
 from packwise.models.base import Vectors
 from packwise.passages import Passage
 
@@ -41,25 +41,53 @@ def find_duplicates(passages: Sequence[Passage], readings: Sequence[Reading]) ->
     they are joined by their offsets. What is already a duplicate is not compared with.
     """
     duplicates: dict[int, int] = {}
-    holders: dict[int, list[int]] = {}
+    alike = _pairs_alike([reading.sketch for reading in readings])
     for i, reading in enumerate(readings):
         if not reading.units:
             continue
-        if len(reading.sketch) < _SMALL_SKETCH:
-            suspects = [j for j in range(i) if j not in duplicates]
-        else:
-            hits = Counter(j for value in reading.sketch for j in holders.get(value, ()))
-            suspects = sorted(j for j, n in hits.items() if n * 2 >= len(reading.sketch))
+        suspects = range(i) if len(reading.sketch) < _SMALL_SKETCH else alike.get(i, ())
         for j in suspects:
-            if shared_characters(passages[i], passages[j]):
+            if j in duplicates or shared_characters(passages[i], passages[j]):
                 continue
             if containment(reading, readings[j]) >= DUPLICATE_SHARE:
                 duplicates[i] = j
                 break
-        else:
-            for value in reading.sketch:
-                holders.setdefault(value, []).append(i)
     return duplicates
+
+
+def _pairs_alike(sketches: Sequence[Prints]) -> dict[int, list[int]]:
+    """For each text the earlier ones that hold half of its sketch or more, in order."""
+    hits: Counter[tuple[int, int]] = Counter()
+    for places in equal_places(sketches):
+        holders = [text for text, _ in places]
+        for at, i in enumerate(holders):
+            hits.update((i, j) for j in holders[:at])
+    alike: dict[int, list[int]] = {}
+    for (i, j), n in sorted(hits.items()):
+        if n * 2 >= len(sketches[i]):
+            alike.setdefault(i, []).append(j)
+    return alike
+
+
+def equal_places(prints: Sequence[Prints]) -> list[list[tuple[int, int]]]:
+    """For each print that stands in more than one place: the places, as text and position.
+
+    0 is no print. Nearly all stand in one place only: sorting finds the others faster than
+    looking each of them up.
+    """
+    values = np.concatenate(prints) if prints else np.zeros(0, dtype=np.int64)
+    ordered = np.sort(values)
+    repeated = ordered[1:][(ordered[1:] == ordered[:-1]) & (ordered[1:] != 0)]
+    if not len(repeated):
+        return []
+    ends = np.cumsum([len(array) for array in prints])
+    nearest = np.minimum(np.searchsorted(repeated, values), len(repeated) - 1)
+    groups: dict[int, list[tuple[int, int]]] = {}
+    for place in np.flatnonzero(repeated[nearest] == values).tolist():
+        text = int(np.searchsorted(ends, place, side="right"))
+        position = place - int(ends[text]) + len(prints[text])
+        groups.setdefault(int(values[place]), []).append((text, position))
+    return list(groups.values())
 
 
 def shared_characters(a: Passage, b: Passage) -> int:
@@ -105,5 +133,6 @@ class Likeness:
 
 def novelty(likeness: float, alpha: float) -> float:
     """What is left of a passage's worth beside its likest neighbour, 1 - alpha .. 1."""
-    redundant = max(0.0, likeness - _ALIKE) / (1.0 - _ALIKE)
-    return 1.0 - alpha * redundant
+    if likeness <= _ALIKE:
+        return 1.0
+    return 1.0 - alpha * (min(1.0, likeness) - _ALIKE) / (1.0 - _ALIKE)

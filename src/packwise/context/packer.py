@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from packwise.candidates import Candidate
 from packwise.context.baseline import fill_by_characters
+from packwise.context.counted import CAUTION, MOST_CALLS, Scaled, api_count
 from packwise.context.coverage import fill_by_coverage
 from packwise.context.draft import Draft
 from packwise.context.evidence import term_weights, weigh
 from packwise.context.layout import Layout, Part, Stretch
 from packwise.context.outcome import Judgement, Outcome
-from packwise.context.pool import Reader, drop, prepare, ranked
+from packwise.context.pool import Reader, drop, prepare, unread
 from packwise.context.seed_policy import fill_by_seed
 from packwise.context.trace import Dropped, Knobs, PackingTrace, Reason, Selected
 from packwise.errors import UsageError
@@ -21,6 +22,9 @@ from packwise.models.base import TokenCounter
 from packwise.models.tokens import token_counter
 from packwise.settings import PACKING_POLICIES, Settings
 from packwise.stores.base import Store
+
+# A context this full by the API's count is not packed again for the rest.
+_WELL_FILLED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +108,64 @@ def pack(
     """Pack the candidates for a question into a context of at most ``budget`` tokens.
 
     The tokens are those of the text as returned, with titles, markers and line breaks, by
-    ``counter`` (of ``settings.tokenizer_model``, if none is given). No sentence is cut and
+    ``counter`` (of ``settings.tokenizer_model``, if none is given; with
+    ``settings.token_counts`` at ``api`` by the model's own count). No sentence is cut and
     no text is shown twice. Every candidate that is not in has one reason in the trace, and
     equal input gives an equal trace. Raises ``UsageError`` for a budget below 0 or a policy
     that does not exist.
     """
-    counter = counter or token_counter(settings.tokenizer_model)
     budget = settings.context_token_budget if budget is None else budget
     policy = policy or settings.packing_policy
     if budget < 0:
         raise UsageError(f"a token budget is 0 or more, not {budget}")
     if policy not in PACKING_POLICIES:
         raise UsageError(f"policy is one of {', '.join(PACKING_POLICIES)}, not {policy!r}")
-    packing = _Packing(question, store, counter, settings, budget)
-    if policy == "baseline":
-        return packing.by_characters(candidates)
-    return packing.by_policy(policy, candidates)
+
+    def packed(by: TokenCounter) -> Context:
+        packing = _Packing(question, store, by, settings, budget)
+        if policy == "baseline":
+            return packing.by_characters(candidates)
+        return packing.by_policy(policy, candidates)
+
+    if counter is None and settings.token_counts == "api":
+        return _by_api(packed, settings.tokenizer_model, budget)
+    return packed(counter or token_counter(settings.tokenizer_model))
+
+
+def _by_api(packed: Callable[[TokenCounter], Context], model: str, budget: int) -> Context:
+    """A context within the budget by the API's own count of its text."""
+    with api_count(model) as count:
+        return _by_count(packed, count, model, budget)
+
+
+def _by_count(
+    packed: Callable[[TokenCounter], Context],
+    count: Callable[[str], int],
+    model: str,
+    budget: int,
+) -> Context:
+    estimate = token_counter(model)
+    context = packed(estimate)
+    for _ in range(MOST_CALLS):
+        if not context.text:
+            break
+        tokens = count(context.text)
+        ratio = tokens / max(1, token_counter("o200k_base").count(context.text))
+        full = isinstance(estimate, Scaled) or tokens >= budget * _WELL_FILLED
+        if tokens <= budget and full:
+            return _counted(context, tokens)
+        # Too much, or a margin so careful that more of the answer may fit.
+        estimate = Scaled(model, token_counter("o200k_base"), ratio * CAUTION)
+        again = packed(estimate)
+        if again.text == context.text and tokens <= budget:
+            return _counted(context, tokens)
+        context = again
+    return packed(token_counter(model))
+
+
+def _counted(context: Context, tokens: int) -> Context:
+    trace = replace(context.trace, tokens=tokens, exact=True)
+    return replace(context, tokens=tokens, trace=trace)
 
 
 class _Packing:
@@ -137,17 +183,15 @@ class _Packing:
 
     def by_policy(self, policy: str, candidates: Sequence[Candidate]) -> Context:
         """Choose from what is neither stub nor duplicate."""
-        pool = prepare(self._reader, candidates, self._store, self._settings)
+        pool = prepare(self._reader, candidates, self._settings)
         evidence = weigh(pool.entries, term_weights(self._question, self._store))
         fill = fill_by_seed if policy == "seed" else fill_by_coverage
         outcome = fill(
             self._reader, pool, evidence, self._store, self._counter, self._settings, self._budget
         )
         layout, tokens = self._within_budget(outcome.draft)
-        judgements = {
-            entry.id: judgement
-            for entry, judgement in zip(outcome.draft.entries, outcome.judgements, strict=True)
-        }
+        draft = outcome.draft
+        judgements = {draft.entries[i].id: outcome.judgements[i] for i in draft.chosen()}
         selected = self._selected(layout, judgements)
         return self._context(
             layout,
@@ -165,14 +209,16 @@ class _Packing:
                 unfiltered=pool.unfiltered,
                 knobs=_knobs(self._settings),
                 selected=selected,
-                dropped=(*pool.dropped, *_dropped(outcome, len(pool.entries))),
+                dropped=tuple(
+                    sorted((*pool.dropped, *outcome.aside, *_dropped(outcome)), key=_by_rank)
+                ),
                 caps=outcome.caps,
             ),
         )
 
     def by_characters(self, candidates: Sequence[Candidate]) -> Context:
         """Choose by an estimate, as the systems before did."""
-        entries = ranked(self._reader, candidates)
+        entries = unread(candidates)
         layout = fill_by_characters(entries, self._counter, self._budget)
         selected = self._selected(layout, {})
         tokens = self._counter.count(layout.text)
@@ -256,28 +302,30 @@ def _selected(part: Part, marker: int, tokens: int, shown: int, judgement: Judge
         units=shown,
         of_units=len(entry.reading.units),
         attached_to=entry.attached_to,
+        span=(entry.passage.start, entry.passage.end),
     )
 
 
-def _dropped(outcome: Outcome, candidates: int) -> list[Dropped]:
+def _by_rank(dropped: Dropped) -> int:
+    return dropped.rank
+
+
+def _dropped(outcome: Outcome) -> list[Dropped]:
     dropped: list[Dropped] = []
-    for i, entry in enumerate(outcome.draft.entries[:candidates]):
-        if not outcome.draft.units[i]:
+    for i, entry in enumerate(outcome.draft.entries):
+        if entry.attached_to is None and not outcome.draft.units[i]:
             reason, of = outcome.reasons.get(i, (Reason.OVER_BUDGET, None))
             judged = outcome.judgements[i]
-            dropped.append(
-                replace(
-                    drop(entry, reason, of),
-                    novelty=judged.novelty,
-                    mass=judged.mass,
-                    tokens=judged.cost,
-                )
-            )
+            dropped.append(drop(entry, reason, of, judged.novelty, judged.mass, judged.cost))
     return dropped
 
 
 def _packed(marker: int, stretch: Stretch, tokens: int) -> PackedPassage:
-    best = min((part.entry for part in stretch.parts), key=lambda entry: entry.rank)
+    # A neighbour that was attached stands at its host's rank without a score of its own.
+    best = min(
+        (part.entry for part in stretch.parts),
+        key=lambda entry: (entry.rank, entry.attached_to is not None),
+    )
     passage = stretch.passage
     return PackedPassage(
         marker=marker,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from packwise.candidates import Candidate, Scores
 from packwise.context.answerability import (
     NAME,
+    NO_ANSWER,
     Answerability,
     QuestionKind,
     answerability,
@@ -32,13 +34,13 @@ _TRUSTED_RANKS = 3
 _SENTENCE_WORDS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A passage in the running for a place in the context.
 
     ``rank`` is its place among all candidates by final score, 1 is best. ``fitting`` holds
     the units that hold what the question asks for, as bits. ``attached_to`` is the id of
-    the passage it was fetched for, when it is a neighbour and not a candidate.
+    the passage it was fetched for, when it is a neighbour and not a candidate. ``quality``
+    is unknown where nothing was read.
     """
 
     key: Key
@@ -46,7 +48,7 @@ class Entry:
     scores: Scores
     rank: int
     reading: Reading
-    quality: float
+    quality: float | None
     spared: Spared | None
     answer: Answerability
     fitting: int
@@ -64,7 +66,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """What a policy chooses from, best first, with the vector of each entry.
+    """What a policy chooses from, best first.
 
     ``dropped`` are the candidates that are out already. ``unfiltered`` says that nothing
     reached the quality threshold, so that all were let in.
@@ -73,7 +75,6 @@ class Pool:
     question: str
     kind: QuestionKind
     entries: tuple[Entry, ...]
-    vectors: Vectors
     dropped: tuple[Dropped, ...]
     unfiltered: bool
 
@@ -102,24 +103,13 @@ class Reader:
         reading = read(passage.text)
         matched = len(self._keywords & reading.vocabulary)
         worth = quality(reading.word_count, matched, len(self._keywords))
-        fitting = self._fitting(reading)
-        return Entry(
-            key=key,
-            passage=passage,
-            scores=scores,
-            rank=rank,
-            reading=reading,
-            quality=worth,
-            spared=self._spared(passage, reading, worth, rank),
-            answer=answerability(reading.holds, fitting != 0, self._scale),
-            fitting=fitting,
-            attached_to=attached_to,
-        )
+        kept = self._spared(passage, reading, rank) if worth < self._threshold else None
+        fitting = self._fitting(reading) if reading.holds & self._asked else 0
+        answer = answerability(reading.holds, fitting != 0, self._scale)
+        return Entry(key, passage, scores, rank, reading, worth, kept, answer, fitting, attached_to)
 
-    def _spared(self, passage: Passage, reading: Reading, worth: float, rank: int) -> Spared | None:
+    def _spared(self, passage: Passage, reading: Reading, rank: int) -> Spared | None:
         """Why a passage below the threshold stays, if it does."""
-        if worth >= self._threshold:
-            return None
         if rank <= _TRUSTED_RANKS and reading.word_count >= _SENTENCE_WORDS:
             return Spared.BEST_RANKED
         return spared(passage.text, self.question, passage.heading)
@@ -137,51 +127,80 @@ class Reader:
         return fitting
 
 
-def prepare(
-    reader: Reader, candidates: Sequence[Candidate], store: Store, settings: Settings
-) -> Pool:
+def prepare(reader: Reader, candidates: Sequence[Candidate], settings: Settings) -> Pool:
     """Rank the candidates and drop what is a stub, or a duplicate of a better one.
 
     When everything is a stub, nothing is: the filter is lifted as a whole.
     """
-    entries = ranked(reader, candidates)
-    kept: list[Entry] = []
+    threshold = settings.packing_quality_threshold
+    entries: dict[str, Entry] = {}
     dropped: list[Dropped] = []
-    seen: set[str] = set()
-    for entry in entries:
-        if entry.id in seen:
+    for entry in ranked(reader, candidates):
+        if entries.setdefault(entry.passage.id, entry) is not entry:
             dropped.append(drop(entry, Reason.DUPLICATE_OF, entry.id))
-        else:
-            seen.add(entry.id)
-            kept.append(entry)
+    stubs = [e for e in entries.values() if (e.quality or 0.0) < threshold and not e.spared]
+    unfiltered = len(stubs) == len(entries)
+    if stubs and not unfiltered:
+        dropped.extend(drop(entry, Reason.BELOW_QUALITY) for entry in stubs)
+        for entry in stubs:
+            del entries[entry.id]
 
-    worthy = [e for e in kept if e.quality >= settings.packing_quality_threshold or e.spared]
-    unfiltered = not worthy
-    if worthy:
-        good = {entry.id for entry in worthy}
-        dropped.extend(drop(e, Reason.BELOW_QUALITY) for e in kept if e.id not in good)
-        kept = worthy
-
+    kept = list(entries.values())
     repeated = find_duplicates([e.passage for e in kept], [e.reading for e in kept])
     dropped.extend(
         drop(kept[i], Reason.DUPLICATE_OF, kept[first].id) for i, first in repeated.items()
     )
     left = tuple(entry for i, entry in enumerate(kept) if i not in repeated)
-    vectors = store.vectors([e.key for e in left]) if left else np.zeros((0, 1), np.float32)
-    return Pool(reader.question, reader.kind, left, vectors, tuple(dropped), unfiltered)
+    return Pool(reader.question, reader.kind, left, tuple(dropped), unfiltered)
 
 
 def ranked(reader: Reader, candidates: Sequence[Candidate]) -> list[Entry]:
     """The candidates as entries, best final score first; equal scores keep their order."""
-    finals = [c.scores.final if math.isfinite(c.scores.final) else 0.0 for c in candidates]
-    order = sorted(range(len(candidates)), key=lambda i: -finals[i])
     return [
-        reader.entry(candidates[i].key, candidates[i].passage, candidates[i].scores, rank)
-        for rank, i in enumerate(order, start=1)
+        reader.entry(candidate.key, candidate.passage, candidate.scores, rank)
+        for rank, candidate in enumerate(_best_first(candidates), start=1)
     ]
 
 
-def drop(entry: Entry, reason: Reason, of: str | None = None) -> Dropped:
+def _best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    finals = [c.scores.final if math.isfinite(c.scores.final) else 0.0 for c in candidates]
+    return [candidates[i] for i in sorted(range(len(candidates)), key=lambda i: -finals[i])]
+
+
+def vectors_of(entries: Sequence[Entry], store: Store) -> Vectors:
+    """The vector of each entry."""
+    if not entries:
+        return np.zeros((0, 1), dtype=np.float32)
+    return store.vectors([entry.key for entry in entries])
+
+
+def unread(candidates: Sequence[Candidate]) -> list[Entry]:
+    """The candidates as entries, best final score first, of which nothing is known: the
+    whole text is their only unit."""
+    return [
+        Entry(
+            candidate.key,
+            candidate.passage,
+            candidate.scores,
+            rank,
+            replace(read(""), units=((0, len(candidate.passage.text)),)),
+            None,
+            None,
+            NO_ANSWER,
+            0,
+        )
+        for rank, candidate in enumerate(_best_first(candidates), start=1)
+    ]
+
+
+def drop(
+    entry: Entry,
+    reason: Reason,
+    of: str | None = None,
+    novelty: float | None = None,
+    mass: float | None = None,
+    tokens: int | None = None,
+) -> Dropped:
     """The record of an entry that is out."""
     return Dropped(
         id=entry.id,
@@ -192,4 +211,7 @@ def drop(entry: Entry, reason: Reason, of: str | None = None) -> Dropped:
         scores=entry.scores,
         quality=entry.quality,
         bonus=entry.answer.bonus,
+        novelty=novelty,
+        mass=mass,
+        tokens=tokens,
     )

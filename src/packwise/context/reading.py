@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 import zlib
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
+
+import numpy as np
+from numpy.typing import NDArray
 
 from packwise.context.answerability import NAME, Features, find_features, find_names
 from packwise.context.quality import words
@@ -21,12 +25,16 @@ from packwise.sentences import sentence_spans
 REMEMBERED = 2048
 """Passages whose reading is kept; one takes some ten kilobytes."""
 
+Prints = NDArray[np.int64]
+"""Hashes of stretches of words, above 0."""
+
 SHINGLE = 5
 """Words in a shingle, the unit in which repetition is measured."""
 
 # Tables and code beyond this many characters are read line by line after all.
 _LONGEST_BLOCK = 1200
 _SAMPLE = 4
+_MIX, _LOW, _HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFFFFFFFF), np.uint64(1 << 32)
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"^[ \t]*\|[^\n]*(?:\n[ \t]*\|[^\n]*)+", re.MULTILINE)
@@ -46,32 +54,27 @@ class Reading:
     occurs, as bits; ``leaning`` the units that cannot be understood without the one before.
     ``prints`` are equal for units of the same words, 0 for those too short to tell.
     ``sketch`` is a fixed sample of its ``shingles``: two texts that share many shingles
-    share some of these.
+    share some of these. ``lengths`` are the characters of the units, ``holds`` is what any
+    of them holds.
     """
 
     units: tuple[tuple[int, int], ...]
     where: Mapping[str, int]
     features: tuple[Features, ...]
     names: tuple[frozenset[str], ...]
-    prints: tuple[int, ...]
+    prints: Prints
     leaning: int
     word_count: int
     vocabulary: frozenset[str]
     shingles: frozenset[int]
-    sketch: tuple[int, ...]
+    sketch: Prints
+    lengths: NDArray[np.int64]
+    holds: Features
 
     @property
     def everything(self) -> int:
         """All units, as bits."""
         return (1 << len(self.units)) - 1
-
-    @property
-    def holds(self) -> Features:
-        """What any of the units holds."""
-        found = 0
-        for features in self.features:
-            found |= features
-        return found
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -97,20 +100,22 @@ def read(text: str) -> Reading:
         names[unit].add(name)
         features[unit] |= NAME
 
-    found_words = words(text)
-    shingles = shingle_hashes(found_words)
     by_unit = [words(text[start:end]) for start, end in units]
+    found_words = [word for unit in by_unit for word in unit]
+    shingles = shingle_hashes(found_words)
     return Reading(
         units=tuple(units),
         where=where,
         features=tuple(features),
         names=tuple(map(frozenset, names)),
-        prints=tuple(_hash(unit) if len(unit) >= SHINGLE else 0 for unit in by_unit),
+        prints=_array(_hash(unit) if len(unit) >= SHINGLE else 0 for unit in by_unit),
         leaning=leaning,
         word_count=len(found_words),
         vocabulary=frozenset(found_words),
         shingles=shingles,
-        sketch=tuple(sorted(value for value in shingles if value % _SAMPLE == 0)),
+        sketch=_array(sorted(value for value in shingles if value % _SAMPLE == 0)),
+        lengths=_array(end - start for start, end in units),
+        holds=reduce(or_, features, 0),
     )
 
 
@@ -142,10 +147,25 @@ def _belongs(text: str, blocks: list[tuple[int, int]], unit: tuple[int, int], st
 
 def shingle_hashes(found_words: list[str]) -> frozenset[int]:
     """The distinct shingles of a text, hashed; a text shorter than one is its own."""
-    if len(found_words) <= SHINGLE:
-        return frozenset({_hash(found_words)}) if found_words else frozenset()
-    last = len(found_words) - SHINGLE + 1
-    return frozenset(_hash(found_words[i : i + SHINGLE]) for i in range(last))
+    if not found_words:
+        return frozenset()
+    hashes = np.fromiter(map(_word_hash, found_words), dtype=np.uint64, count=len(found_words))
+    last = max(1, len(hashes) - SHINGLE + 1)
+    mixed = np.zeros(last, dtype=np.uint64)
+    for i in range(min(SHINGLE, len(hashes))):
+        # Modulo 2**64, which is how unsigned numbers overflow.
+        mixed = mixed * _MIX + hashes[i : i + last]
+    mixed ^= mixed >> np.uint64(32)
+    return frozenset(((mixed & _LOW) | _HIGH).tolist())
+
+
+@lru_cache(maxsize=65536)
+def _word_hash(word: str) -> int:
+    return zlib.crc32(word.encode("utf-8", "surrogatepass"))
+
+
+def _array(values: Iterable[int]) -> NDArray[np.int64]:
+    return np.fromiter(values, dtype=np.int64)
 
 
 def _hash(found_words: list[str]) -> int:

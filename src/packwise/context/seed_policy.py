@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from packwise.context.buyer import Buyer
 from packwise.context.caps import beyond_caps, cap_of
-from packwise.context.coverage import Buyer
 from packwise.context.draft import Draft, Step
 from packwise.context.evidence import Evidence
 from packwise.context.layout import block_cost, unit_costs
-from packwise.context.novelty import SAME_THING, Likeness, novelty
+from packwise.context.novelty import SAME_THING, Likeness, novelty, shared_characters
 from packwise.context.outcome import Judgement, Outcome
-from packwise.context.pool import Pool, Reader
+from packwise.context.pool import Pool, Reader, vectors_of
 from packwise.context.reunion import MOST_REUNIONS, neighbours
 from packwise.context.trace import Cap, Reason
 from packwise.models.base import TokenCounter
@@ -57,7 +57,8 @@ class _Filling:
         self._reader, self._pool, self._evidence = reader, pool, evidence
         self._store, self._counter, self._settings = store, counter, settings
         self._draft = Draft(pool.entries, counter, budget)
-        self._likeness = Likeness(pool.vectors)
+        self._vectors = vectors_of(pool.entries, store)
+        self._likeness = Likeness(self._vectors)
         self._relevance = np.array(
             [e.final + e.answer.bonus for e in pool.entries], dtype=np.float64
         )
@@ -129,32 +130,47 @@ class _Filling:
         after all. The best passage goes last, and then in parts."""
         draft = self._draft
         out: list[Step] = []
-        while len(draft.steps) > 1 and draft.tokens() > draft.budget:
-            out.append(self._lowest())
-            draft.take_back(out[-1])
+        while len(draft.steps) > 1 and (excess := draft.tokens() - draft.budget) > 0:
+            # Counting is the slow part: it is done again when enough may be out.
+            while excess > 0 and len(draft.steps) > 1:
+                out.append(self._lowest())
+                draft.take_back(out[-1])
+                excess -= out[-1].cost
         if draft.tokens() > draft.budget:
             draft.take_back(draft.steps[0])
             self._reduce(best)
         for step in sorted(out, key=lambda s: -s.worth / max(1, s.cost)):
+            if not self._may_fit(step):
+                self._reasons[step.entry] = (Reason.OVER_BUDGET, None)
+                continue
             draft.put(step)
             if draft.tokens() > draft.budget:
                 draft.take_back(step)
                 self._reasons[step.entry] = (Reason.OVER_BUDGET, None)
 
+    def _may_fit(self, step: Step) -> bool:
+        """Whether counting is worth while: what overlaps a passage that is in may cost less
+        than it would alone."""
+        if step.cost <= self._draft.budget - self._draft.tokens():
+            return True
+        passage = self._draft.entries[step.entry].passage
+        others = (self._draft.entries[i].passage for i in self._draft.chosen())
+        return any(shared_characters(passage, other) for other in others)
+
     def _lowest(self) -> Step:
-        """The step of the lowest worth per token beside all the others."""
-
-        def marginal(step: Step) -> float:
-            return step.worth * self._beside_others(step.entry) / max(1, step.cost)
-
-        return min(reversed(self._draft.steps), key=marginal)
-
-    def _beside_others(self, index: int) -> float:
-        others = [step.entry for step in self._draft.steps if step.entry != index]
-        if not others:
-            return 1.0
-        likeness = float(np.max(self._pool.vectors[others] @ self._pool.vectors[index]))
-        return novelty(likeness, self._settings.packing_novelty_alpha)
+        """The step of the lowest worth per token beside all the others; of equal ones the
+        latest."""
+        steps = self._draft.steps
+        vectors = self._vectors[[step.entry for step in steps]]
+        alike = vectors @ vectors.T
+        np.fill_diagonal(alike, 0.0)
+        alpha = self._settings.packing_novelty_alpha
+        likest: list[float] = alike.max(axis=1).tolist()
+        marginal = [
+            step.worth * novelty(likeness, alpha) / max(1, step.cost)
+            for step, likeness in zip(steps, likest, strict=True)
+        ]
+        return steps[min(reversed(range(len(steps))), key=marginal.__getitem__)]
 
     def _reduce(self, best: int) -> None:
         """The best whole sentences of a passage that is too long by itself."""
@@ -162,7 +178,7 @@ class _Filling:
         alone = Draft([entry], self._counter, self._draft.budget)
         units = self._evidence.units[best]
         own = Evidence(self._evidence.weights, (sum(units),), (units,), 0.0)
-        Buyer(alone, own, self._pool.vectors[best : best + 1], self._counter, self._settings).buy()
+        Buyer(alone, own, self._vectors[best : best + 1], self._counter, self._settings).buy()
         if alone.units[0]:
             self._draft.put(Step(best, alone.units[0], float("inf"), alone.tokens()))
         else:

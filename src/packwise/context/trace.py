@@ -10,7 +10,7 @@ import json
 import math
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from packwise.candidates import Scores
 
@@ -42,8 +42,7 @@ class Reason(StrEnum):
     """would be in, had the budget room for it"""
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A candidate that is not in the context."""
 
     id: str
@@ -52,7 +51,7 @@ class Dropped:
     of: str | None
     rank: int
     scores: Scores
-    quality: float
+    quality: float | None
     bonus: float
     novelty: float | None = None
     mass: float | None = None
@@ -80,7 +79,8 @@ class Selected:
 
     ``tokens`` counts the text it brought, without headers; of two overlapping passages the
     earlier one brings what both hold. ``mass`` is the share of the expected answer it was
-    thought to hold, ``value`` the part of that which its chosen units carry.
+    thought to hold, ``value`` the part of that which its chosen units carry. ``span`` is
+    where the whole passage stands in its document.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Selected:
     tokens: int
     rank: int
     scores: Scores
-    quality: float
+    quality: float | None
     spared: str | None
     bonus: float
     features: tuple[str, ...]
@@ -99,6 +99,7 @@ class Selected:
     units: int
     of_units: int
     attached_to: str | None
+    span: tuple[int, int]
 
     @property
     def reduced(self) -> bool:
@@ -123,6 +124,7 @@ class Selected:
             "sentences": [self.units, self.of_units],
             "reduced": self.reduced,
             "attached_to": self.attached_to,
+            "span": list(self.span),
         }
 
 

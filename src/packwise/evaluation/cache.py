@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import tempfile
 from contextlib import AbstractContextManager, nullcontext
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packwise import folders
+from packwise.entities import RULES
 from packwise.errors import DataError, StoreError, StoreMissing
 from packwise.evaluation.data import DataSet
 from packwise.models.embedder import load_embedder
@@ -39,19 +42,22 @@ def store_path(dataset: DataSet, settings: Settings) -> Path:
     The name holds a hash of all that decides its content: the corpus, the embedder, the
     chunking settings and the code that makes passages. Raises ``DataError`` without corpus.
     """
-    if dataset.corpus is None:
+    files = [dataset.corpus] if dataset.corpus else [path for _, path in dataset.texts]
+    if not files:
         raise DataError(
             f"{dataset.folder} holds no corpus.jsonl to build a store from", fix="add --store STORE"
         )
     digest = hashlib.blake2b(digest_size=8)
-    with dataset.corpus.open("rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
+    for path in files:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
     makings = (
-        dataset.corpus.name,
+        *(path.name for path in files),
         load_embedder(settings.embedder, settings).version,
         str(settings.passage_tokens),
         str(settings.passage_overlap),
+        RULES,
         _code_hash(),
     )
     for part in makings:
@@ -88,7 +94,17 @@ def _build(dataset: DataSet, place: Path, settings: Settings, progress: Progress
         raise StoreError(
             f"cannot keep stores in {place.parent}: {error.strerror}", fix="set PACKWISE_CACHE"
         ) from error
-    build_pack([str(dataset.folder)], str(place), settings=settings, progress=progress)
+    if dataset.corpus is not None:
+        build_pack([str(dataset.folder)], str(place), settings=settings, progress=progress)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        # As a corpus, so that every character stays where the spans say it is.
+        with (Path(scratch) / "corpus.jsonl").open("w", encoding="utf-8") as corpus:
+            for identity, path in dataset.texts:
+                text = path.read_bytes().decode("utf-8")
+                title = identity.replace("_", " ").capitalize()
+                corpus.write(json.dumps({"_id": identity, "title": title, "text": text}) + "\n")
+        build_pack([scratch], str(place), settings=settings, progress=progress)
 
 
 def _code_hash() -> str:

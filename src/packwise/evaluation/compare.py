@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from packwise.errors import DataError
 from packwise.evaluation.metrics import Metric
-from packwise.evaluation.runner import Evaluation
 
 RESAMPLES = 10_000
 SEED = 20_240_229
@@ -93,8 +93,18 @@ class Contrast:
     difference: Difference
 
 
+class Scored(Protocol):
+    """A variant with the score of each question, by metric."""
+
+    @property
+    def variant(self) -> str: ...
+
+    @property
+    def scores(self) -> Mapping[Metric, Mapping[str, float]]: ...
+
+
 def contrasts(
-    evaluations: Sequence[Evaluation], reference: str, metrics: Sequence[Metric]
+    evaluations: Sequence[Scored], reference: str, metrics: Sequence[Metric]
 ) -> tuple[Contrast, ...]:
     """The variant named ``reference`` against each other one, metric by metric."""
     chosen = next(e for e in evaluations if e.variant == reference)

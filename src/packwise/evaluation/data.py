@@ -1,7 +1,8 @@
 """Judged questions: what is asked, and which documents are right.
 
 The shape is BEIR's: ``corpus.jsonl``, ``queries.jsonl`` (all splits) or
-``queries.SPLIT.jsonl``, and ``qrels/SPLIT.tsv``, each plain or gzipped.
+``queries.SPLIT.jsonl``, and ``qrels/SPLIT.tsv``, each plain or gzipped. Or it is that of
+spans: ``questions.jsonl``, each with the places of its answer in one of the texts beside it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,29 @@ _COLUMNS = {3: (0, 1, 2), 4: (0, 2, 3)}
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a document, in characters."""
+
+    document: str
+    start: int
+    end: int
+
+    def overlaps(self, start: int, end: int) -> bool:
+        """Whether some of it lies within these borders."""
+        return self.start < end and start < self.end
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """One question. ``answers`` are texts that count as right; a question is answerable
-    unless its data says otherwise."""
+    unless its data says otherwise. Where ``spans`` are given, they say which parts of the
+    relevant documents are."""
 
     id: str
     text: str
     answers: tuple[str, ...] = ()
     answerable: bool = True
+    spans: tuple[Span, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
 
 
@@ -46,6 +62,7 @@ class DataSet:
     ``relevant`` maps a question's id to the grade of each judged document; a grade above
     zero is relevant. ``documents`` counts the corpus, ``absent`` the relevant documents
     that no search can find because they are not there; both are zero without a corpus.
+    ``texts`` are the documents of a data set that has no corpus file: an id and a file each.
     """
 
     name: str
@@ -57,6 +74,7 @@ class DataSet:
     documents: int = 0
     absent: int = 0
     half: Half | None = None
+    texts: tuple[tuple[str, Path], ...] = ()
 
     @property
     def judged(self) -> tuple[Question, ...]:
@@ -78,7 +96,7 @@ def half_of(question_id: str) -> Half:
 def load_dataset(
     folder: str | Path, *, split: str | None = None, half: Half | None = None
 ) -> DataSet:
-    """Read a BEIR-style folder.
+    """Read a BEIR-style folder, or one with ``questions.jsonl`` and the texts it speaks of.
 
     Without ``split``, ``test`` is taken, else ``dev``, else the only one there is. Raises
     ``DataError`` with file and line on malformed data, ``UsageError`` on an unknown split.
@@ -87,6 +105,10 @@ def load_dataset(
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
         raise DataError(f"{folder} {what}", fix=f"name {_SHAPE}")
+    spans = _plain_or_gzipped(root, "questions.jsonl")
+    if spans is not None and not (root / "qrels").is_dir():
+        data = _load_spans(root, spans, split)
+        return data.of_half(half) if half else data
     chosen = _choose_split(root, split)
     qrels = _plain_or_gzipped(root / "qrels", f"{chosen}.tsv")
     assert qrels is not None
@@ -116,6 +138,53 @@ def load_dataset(
         absent=absent,
     )
     return data.of_half(half) if half else data
+
+
+def _load_spans(root: Path, path: Path, split: str | None) -> DataSet:
+    """Questions with the places of their answers: ``{"id", "corpus", "question", "spans":
+    [{"text", "start", "end"}]}``, where ``corpus`` names a text file of the folder."""
+    if split is not None:
+        raise UsageError(f"{root} has no splits", fix="leave --split out")
+    texts: dict[str, Path] = {}
+    questions: dict[str, Question] = {}
+    for number, record in _records(path):
+        identity, document = str(record.get("id", "")), str(record.get("corpus", ""))
+        text, found = record.get("question"), record.get("spans")
+        if not identity or identity in questions:
+            raise _bad(path, number, f"the id {identity!r} is missing or stands twice")
+        if not isinstance(text, str) or not text.strip() or not isinstance(found, list):
+            raise _bad(path, number, f"question {identity!r} lacks its text or its spans")
+        if document not in texts:
+            texts[document] = _text_file(root, document, path, number)
+        answers: list[str] = []
+        spans: list[Span] = []
+        for span in cast("list[Any]", found):
+            try:
+                spans.append(Span(document, int(span["start"]), int(span["end"])))
+                answers.append(str(span["text"]))
+            except (TypeError, KeyError, ValueError) as error:
+                raise _bad(path, number, "a span has text, start and end") from error
+        questions[identity] = Question(identity, text, tuple(answers), bool(spans), tuple(spans))
+    if not questions:
+        raise DataError(f"{path}: holds no questions")
+    return DataSet(
+        name=root.resolve().name,
+        folder=root,
+        split="all",
+        questions=tuple(questions.values()),
+        relevant={q.id: {s.document: 1 for s in q.spans} for q in questions.values() if q.spans},
+        documents=len(texts),
+        texts=tuple(sorted(texts.items())),
+    )
+
+
+def _text_file(root: Path, document: str, path: Path, number: int) -> Path:
+    for ending in (".md", ".txt"):
+        # The name comes from a file: it must not lead out of the folder.
+        found = root / f"{Path(document).name}{ending}"
+        if document and found.is_file():
+            return found
+    raise _bad(path, number, f"speaks of {document!r}, which {root} does not hold")
 
 
 def corpus_file(folder: Path) -> Path | None:

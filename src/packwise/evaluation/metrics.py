@@ -56,7 +56,8 @@ _FORMULAS: Mapping[str, Callable[[Sequence[str], Grades, int], float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A formula and its cut-off, written ``ndcg@10``."""
+    """A formula and its cut-off, written ``ndcg@10``; for contexts the cut-off is the token
+    budget, and 0 stands for all budgets together (``garbage_fraction``)."""
 
     formula: str
     k: int
@@ -71,7 +72,7 @@ class Metric:
         return cls(formula, int(k))
 
     def __str__(self) -> str:
-        return f"{self.formula}@{self.k}"
+        return f"{self.formula}@{self.k}" if self.k else self.formula
 
     def score(self, ranking: Sequence[str], grades: Grades) -> float:
         """The metric of one question's ranking."""

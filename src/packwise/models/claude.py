@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
-from packwise.errors import ModelMissing
+from packwise.errors import CallFailed, ModelMissing
 from packwise.models.llm import (
     CLAUDE_URL_VARIABLE,
     LIGHT_MODEL,
     PATIENCE,
     SYNTHESIS_MODEL,
-    CallFailed,
     Completion,
     Heard,
+    Usage,
     as_count,
     as_object,
     check_address,
@@ -37,6 +38,15 @@ def connect_claude(api_key: str, base_url: str | None = None) -> Any:
             fix="pip install 'packwise[claude]'",
         ) from error
     return anthropic.Anthropic(api_key=api_key, base_url=base_url, max_retries=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """An answer as a JSON object; ``cut`` when it was stopped by ``max_tokens``."""
+
+    value: Mapping[str, Any]
+    usage: Usage
+    cut: bool = False
 
 
 class ClaudeModel:
@@ -75,6 +85,32 @@ class ClaudeModel:
 
         return with_retries(attempt, retries)
 
+    def structured(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        name: str,
+        schema: Mapping[str, object],
+        max_tokens: int,
+        timeout: float = PATIENCE,
+        retries: int = 0,
+    ) -> Structured:
+        """The answer as an object of this JSON schema, through a tool that Claude must use.
+
+        Claude keeps to the schema, but nothing enforces it: check what comes back.
+        """
+        tool = {"name": name, "description": "Give the answer.", "input_schema": schema}
+        request = self._request(prompt, system, max_tokens, timeout)
+        request |= {"tools": [tool], "tool_choice": {"type": "tool", "name": name}}
+
+        def attempt() -> Structured:
+            with _claude_failures(self._name, self.client):
+                reply = self.client.messages.create(**request)
+            return self._structured(reply)
+
+        return with_retries(attempt, retries)
+
     def stream(
         self, prompt: str, *, system: str = "", max_tokens: int, timeout: float = PATIENCE
     ) -> Generator[str, None, Completion]:
@@ -91,6 +127,23 @@ class ClaudeModel:
                     break
                 yield piece
         return heard.completion(self._name)
+
+    def count_tokens(self, text: str, *, timeout: float = PATIENCE, retries: int = 2) -> int:
+        """How many tokens this model sees in a text, by the API's own count."""
+
+        def attempt() -> int:
+            with _claude_failures(self._name, self.client):
+                counted = self.client.messages.count_tokens(
+                    model=self._name,
+                    messages=[{"role": "user", "content": text}],
+                    timeout=timeout,
+                )
+            found = as_count(getattr(counted, "input_tokens", 0))
+            if not found:
+                raise CallFailed(self._name, "the reply is not a count of tokens")
+            return found
+
+        return with_retries(attempt, retries)
 
     def close(self) -> None:
         self.client.close()
@@ -122,11 +175,24 @@ class ClaudeModel:
             request["system"] = system
         return request
 
-    def _completion(self, reply: Any) -> Completion:
+    def _structured(self, reply: Any) -> Structured:
+        stop = getattr(reply, "stop_reason", "")
+        if stop == "refusal":
+            raise CallFailed(self._name, "the model declined to answer")
+        used = [b for b in self._blocks(reply) if getattr(b, "type", "") == "tool_use"]
+        if not used:
+            raise CallFailed(self._name, "the reply holds no structured answer")
+        usage = Usage(_count(reply, "input_tokens"), _count(reply, "output_tokens"), 1)
+        return Structured(as_object(used[0].input), usage, cut=stop == "max_tokens")
+
+    def _blocks(self, reply: Any) -> list[Any]:
         blocks: Any = getattr(reply, "content", None)
         if not isinstance(blocks, (list, tuple)):
             raise CallFailed(self._name, "the reply is not a message")
-        texts = [getattr(block, "text", None) for block in cast("list[Any]", blocks)]
+        return list(cast("list[Any]", blocks))
+
+    def _completion(self, reply: Any) -> Completion:
+        texts = [getattr(block, "text", None) for block in self._blocks(reply)]
         stop = getattr(reply, "stop_reason", "")
         return checked(
             self._name,

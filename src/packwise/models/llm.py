@@ -12,9 +12,9 @@ import time
 import urllib.parse
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
-from packwise.errors import ModelError, SettingError
+from packwise.errors import CallFailed, SettingError
 
 SYNTHESIS_MODEL = "claude-opus-4-6"
 LIGHT_MODEL = "claude-haiku-4-5-20251001"
@@ -28,32 +28,9 @@ MODEL_VARIABLE = "PACKWISE_LLM_MODEL"
 PATIENCE = 120.0
 """Seconds a call may stay silent unless the caller says otherwise."""
 
+_T = TypeVar("_T")
 _LONGEST_PAUSE = 8.0
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-
-
-class CallFailed(ModelError):
-    """A language model did not answer.
-
-    ``reason`` is a few words that never quote the server, so it is fit for a log;
-    ``retryable`` says whether the same call may work in a moment, ``pause`` how many
-    seconds the server asked to wait.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        reason: str,
-        *,
-        detail: str = "",
-        retryable: bool = False,
-        pause: float | None = None,
-        fix: str | None = None,
-    ) -> None:
-        super().__init__(f"{model}: {reason}{f' ({detail})' if detail else ''}", fix=fix)
-        self.reason = reason
-        self.retryable = retryable
-        self.pause = pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +110,19 @@ class LanguageModel(Protocol):
 
 
 def load_llm(
-    *, api_key: str | None = None, model: str | None = None, env: Mapping[str, str] | None = None
+    *,
+    api_key: str | None = None,
+    model: str | None = None,
+    url: str | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> LanguageModel | None:
     """The language model the caller or the environment names, or ``None``.
 
     ``api_key`` is a key for Claude and comes first; then ``PACKWISE_LLM_URL`` (with
     ``PACKWISE_LLM_MODEL`` and ``PACKWISE_LLM_KEY``), a server that speaks the OpenAI
-    protocol; then ``ANTHROPIC_API_KEY``. ``model`` overrides the model's name. Nothing is
-    sent. Raises ``ModelMissing`` when Claude is asked for without its SDK, ``SettingError``
-    for an address that is none.
+    protocol; then ``ANTHROPIC_API_KEY``. ``model`` and ``url`` override the names of the
+    model and of that server. Nothing is sent. Raises ``ModelMissing`` when Claude is asked for
+    without its SDK, ``SettingError`` for an address that is none.
     """
     from packwise.models.claude import ClaudeModel, connect_claude
     from packwise.models.openai_compatible import OpenAICompatibleModel
@@ -149,7 +130,7 @@ def load_llm(
     environment = os.environ if env is None else env
     key = (api_key or "").strip()
     name = model or environment.get(MODEL_VARIABLE, "").strip()
-    url = environment.get(URL_VARIABLE, "").strip()
+    url = (url or environment.get(URL_VARIABLE, "")).strip()
     if not key and url:
         if not name:
             raise SettingError(
@@ -182,7 +163,7 @@ class Heard:
         return checked(model, text, self.input_tokens, self.output_tokens, self.stop)
 
 
-def with_retries(attempt: Callable[[], Completion], retries: int) -> Completion:
+def with_retries(attempt: Callable[[], _T], retries: int) -> _T:
     """The first answer of ``attempt``, called again after a failure that may pass."""
     pause = 0.5
     while True:

@@ -10,10 +10,10 @@ import urllib.request
 from collections.abc import Generator, Iterator
 from typing import Any
 
+from packwise.errors import CallFailed
 from packwise.models.llm import (
     PATIENCE,
     URL_VARIABLE,
-    CallFailed,
     Completion,
     Heard,
     as_count,

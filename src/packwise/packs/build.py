@@ -10,21 +10,32 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
-from packwise.chunking import CHUNKER, chunk
+from packwise.chunking import chunk
+from packwise.entities import Extraction
 from packwise.errors import SourceError, StoreMissing, UsageError
 from packwise.guard import Guard
 from packwise.models.base import Embedder, Vectors
-from packwise.passages import Document, Passage, content_hash
+from packwise.packs.steps import (
+    Silent,
+    embedder_for,
+    item_hash,
+    read_item,
+    rows_of,
+    source_ids,
+    unchanged,
+)
+from packwise.passages import Document, Passage
 from packwise.settings import Settings
-from packwise.sources import Item, Problem, Source, combine, open_source
-from packwise.stores.base import Writer, WriteSummary
-from packwise.stores.pack import PackStore, create_or_open_pack, open_pack
+from packwise.sources import Item, Problem, combine, open_source
+from packwise.stores.base import Store, Writer, WriteSummary
+from packwise.stores.locate import create_or_open_store
+
+if TYPE_CHECKING:
+    from packwise.packs.extraction import ClaudeExtractor, Estimate, ExtractionReport
 
 WINDOW = 128
 """Passages embedded together: enough that no core waits, few enough to hold in memory."""
@@ -55,6 +66,7 @@ class BuildReport:
     """What a build did, or with ``dry_run`` would do.
 
     ``problems`` names what could not be read, ``warnings`` what was read with a reserve.
+    ``extraction`` says what a language model read and cost, ``estimate`` what it would.
     """
 
     out: str
@@ -68,6 +80,8 @@ class BuildReport:
     seconds: float
     embedding_seconds: float
     dry_run: bool = False
+    extraction: ExtractionReport | None = None
+    estimate: Estimate | None = None
 
 
 def build_pack(
@@ -80,35 +94,21 @@ def build_pack(
     reembed: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    extractor: ClaudeExtractor | None = None,
 ) -> BuildReport:
     """Make the pack at ``out`` hold exactly what the sources hold now.
 
     An existing pack keeps its embedder unless ``embedder`` names another, which needs
     ``reembed``. ``force`` reads unchanged documents again too. A document that cannot be
-    read any more keeps its stored version. Raises what sources, models and stores raise;
+    read any more keeps its stored version. With ``extractor`` a language model reads every
+    passage for entities, facts and relations; without, what it read in documents that have
+    not changed since is kept. Raises what sources, models and stores raise;
     the pack is then as it was, and the same call goes on where this one stopped.
     """
     if not sources:
         raise UsageError("there is nothing to build from", fix="packwise build SOURCE --out PACK")
-    build = _Build(settings or Settings.load(), progress or _Silent())
+    build = _Build(settings or Settings.load(), progress or Silent(), extractor)
     return build.run(sources, out, embedder, force=force, reembed=reembed, dry_run=dry_run)
-
-
-def _ids(sources: Sequence[Source]) -> set[str]:
-    """The ids the sources may bring, readable or not, as ``combine`` calls them."""
-    ids: set[str] = set()
-    for source in sources:
-        own = set(source.ids())
-        ids |= {f"{source.name}/{id}" for id in own & ids}
-        ids |= own
-    return ids
-
-
-class _Silent:
-    def counted(self, documents: int) -> None: ...
-    def document(self) -> None: ...
-    def embedded(self, passages: int) -> None: ...
-    def committing(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -126,9 +126,14 @@ class _Window:
 
 
 class _Build:
-    def __init__(self, settings: Settings, progress: Progress) -> None:
+    def __init__(
+        self, settings: Settings, progress: Progress, extractor: ClaudeExtractor | None
+    ) -> None:
         self._settings = settings
         self._progress = progress
+        self._extractor = extractor
+        self._reader = extractor.version if extractor else ""
+        self._gauge = extractor.gauge() if extractor else None
         self._guard = Guard()
         self._embedded = 0
         self._reused = 0
@@ -149,13 +154,13 @@ class _Build:
     ) -> BuildReport:
         started = time.perf_counter()
         opened = [open_source(argument) for argument in sources]
-        wanted = _ids(opened)
+        wanted = source_ids(opened)
         self._progress.counted(len(wanted))
-        embedder = self._embedder(out, embedder_name)
+        embedder = embedder_for(out, embedder_name, self._settings)
         if dry_run:
             changes = self._rehearse(combine(opened), out, embedder, force=force)
         else:
-            with create_or_open_pack(Path(out)) as store:
+            with closing(create_or_open_store(out)) as store:
                 changes = self._fill(
                     store, combine(opened), wanted, embedder, force=force, reembed=reembed
                 )
@@ -174,22 +179,13 @@ class _Build:
             seconds=time.perf_counter() - started,
             embedding_seconds=self._embedding_seconds,
             dry_run=dry_run,
+            extraction=self._extractor.report() if self._extractor and not dry_run else None,
+            estimate=self._gauge.estimate() if self._gauge and dry_run else None,
         )
-
-    def _embedder(self, out: str, name: str | None) -> Embedder:
-        from packwise.models.embedder import load_embedder
-
-        if name is None and Path(out).exists():
-            try:
-                with open_pack(Path(out)) as store:
-                    name = store.info().embedder or None
-            except StoreMissing:
-                name = None  # an unfinished first build: it has no content to agree with yet
-        return load_embedder(name or self._settings.embedder, self._settings)
 
     def _fill(
         self,
-        store: PackStore,
+        store: Store,
         entries: Iterator[Item | Problem],
         wanted: set[str],
         embedder: Embedder,
@@ -208,8 +204,8 @@ class _Build:
             handled: set[str] = set()
             for item in self._readable(entries):
                 handled.add(item.id)
-                source_hash = self._hash(item)
-                if known.get(item.id) == source_hash:
+                source_hash = item_hash(item, self._settings, self._reader)
+                if unchanged(known.get(item.id), source_hash):
                     writer.keep(item.id)
                     self._progress.document()
                     continue
@@ -238,28 +234,30 @@ class _Build:
     ) -> WriteSummary:
         """What ``_fill`` would do, without touching the disk."""
         stored: dict[str, str] = {}
-        if Path(out).exists():
-            try:
-                with open_pack(Path(out)) as store:
-                    stored = {summary.id: summary.source_hash for summary in store.documents()}
-            except StoreMissing:
-                stored = {}
+        try:
+            with closing(create_or_open_store(out)) as store:
+                stored = {summary.id: summary.source_hash for summary in store.documents()}
+        except StoreMissing:
+            stored = {}
         seen: set[str] = set()
-        added = changed = unchanged = passages = 0
+        added = changed = same = passages = 0
         for item in self._readable(entries):
             seen.add(item.id)
-            source_hash = self._hash(item)
+            source_hash = item_hash(item, self._settings, self._reader)
             self._progress.document()
-            if stored.get(item.id) == source_hash and not force:
-                unchanged += 1
+            if unchanged(stored.get(item.id), source_hash) and not force:
+                same += 1
                 continue
             document = self._read(item, source_hash)
             if document is None:
                 continue
-            passages += len(self._passages(document, embedder))
+            found = self._passages(document, embedder)
+            passages += len(found)
+            if self._gauge is not None:
+                self._gauge.add(found)
             added, changed = added + (item.id not in stored), changed + (item.id in stored)
         removed = len(stored.keys() - seen)
-        return WriteSummary(added, changed, removed, unchanged, passages)
+        return WriteSummary(added, changed, removed, same, passages)
 
     def _readable(self, entries: Iterator[Item | Problem]) -> Iterator[Item]:
         for entry in entries:
@@ -271,20 +269,13 @@ class _Build:
                     self._warnings.append(Problem(entry.location, entry.warning))
                 yield entry
 
-    def _hash(self, item: Item) -> str:
-        """The item's hash with all else that decides what becomes of it."""
-        settings = self._settings
-        size, overlap = str(settings.passage_tokens), str(settings.passage_overlap)
-        return content_hash(item.source_hash, CHUNKER, size, overlap)
-
     def _read(self, item: Item, source_hash: str) -> Document | None:
-        try:
-            return replace(item.read(), source_hash=source_hash)
-        except SourceError as error:
-            location, _, reason = error.message.partition(": ")
-            self._problems.append(Problem(location, reason or error.message))
+        read = read_item(item, source_hash)
+        if isinstance(read, Problem):
+            self._problems.append(read)
             self._progress.document()
             return None
+        return read
 
     def _passages(self, document: Document, embedder: Embedder) -> list[Passage]:
         report = self._guard.check(chunk(document, embedder, self._settings))
@@ -306,9 +297,18 @@ class _Build:
             self._embedding_seconds += time.perf_counter() - started
             self._embedded += len(missing)
             vectors.update(zip(missing, rows, strict=True))
+        extracted = self._extracted(window)
         for document, passages in window.documents:
-            block = np.zeros((len(passages), embedder.dim), dtype=np.float32)
-            for row, passage in enumerate(passages):
-                block[row] = vectors[passage.content_hash]
-            writer.stage(document, passages, block)
+            read = [extracted[p.id] for p in passages if p.id in extracted]
+            if self._extractor is not None and len(read) < len(passages):
+                # Under another hash the next build tries again.
+                document = replace(document, source_hash=f"{document.source_hash}?")
+                missing = f"{len(passages) - len(read)} passages could not be extracted from"
+                self._warnings.append(Problem(document.id, missing))
+            writer.stage(document, passages, rows_of(passages, vectors, embedder.dim), read)
             self._progress.document()
+
+    def _extracted(self, window: _Window) -> Mapping[str, Extraction]:
+        if self._extractor is None:
+            return {}
+        return self._extractor.extract([p for _, found in window.documents for p in found])

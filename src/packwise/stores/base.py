@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
+from packwise.entities import Extraction
 from packwise.passages import Document, Link, Passage
+from packwise.stores.knowledge import Key, KnowledgeStore
 
-Key = int | str
 Vectors = NDArray[np.float32]
 
 
@@ -102,8 +103,18 @@ class Writer(Protocol):
         """This document is unchanged: it stays (or its staged version is taken)."""
         ...
 
-    def stage(self, document: Document, passages: Sequence[Passage], vectors: Vectors) -> None:
-        """Put a new or changed document down, one vector (row) a passage."""
+    def stage(
+        self,
+        document: Document,
+        passages: Sequence[Passage],
+        vectors: Vectors,
+        extractions: Sequence[Extraction] = (),
+    ) -> None:
+        """Put a new or changed document down, one vector (row) a passage.
+
+        Names and definitions are found by the store; ``extractions`` is what a language
+        model read beyond them.
+        """
         ...
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
@@ -121,10 +132,14 @@ class Writer(Protocol):
     ) -> None: ...
 
 
-class Store(Protocol):
+class Store(KnowledgeStore, Protocol):
     """A place that holds passages and finds them. Safe to use from several threads."""
 
     def info(self) -> StoreInfo: ...
+
+    def version(self) -> str:
+        """``info().version`` alone: cheap, for it is asked with every search."""
+        ...
 
     def vector_search(
         self,
@@ -180,9 +195,15 @@ class Store(Protocol):
         """Stored PageRank over the links; all documents of a store sum to 1."""
         ...
 
-    def writer(self, *, embedder: str, embedder_version: str, dim: int) -> Writer:
+    def writer(
+        self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
+    ) -> Writer:
         """Start a build. Raises ``EmbedderMismatch`` when the store's vectors come from
-        another embedder, ``StoreBusy`` when another build is running."""
+        another embedder, ``StoreBusy`` when another build is running.
+
+        ``allow_mismatch`` lets another embedder take over; its commit then demands that every
+        document that stays was staged anew, so vectors of two embedders never mix.
+        """
         ...
 
     def close(self) -> None: ...

@@ -1,6 +1,7 @@
 """From a STORE argument to an open store.
 
-A STORE is a pack folder, or the name of an installed pack.
+A STORE is a pack folder, the name of an installed pack, a ``postgresql://`` URL,
+``qdrant+http://HOST:PORT/NAME`` or ``kuzu:PATH``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from packwise.errors import StoreMissing, UsageError
 from packwise.stores.base import Store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_POSTGRES = ("postgresql://", "postgres://")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\\)")
 
 
@@ -42,6 +44,18 @@ def pack_folder(argument: str) -> Path:
 
 def open_store(argument: str) -> Store:
     """Open a store for reading. Raises ``StoreMissing`` or ``NotAStore``."""
+    if argument.startswith(_POSTGRES):
+        from packwise.stores.postgres.store import open_postgres
+
+        return open_postgres(argument)
+    if argument.startswith(("qdrant+http://", "qdrant+https://")):
+        from packwise.stores.qdrant.store import open_qdrant
+
+        return open_qdrant(argument)
+    if argument.startswith("kuzu:"):
+        from packwise.stores.kuzu.store import open_kuzu
+
+        return open_kuzu(argument.removeprefix("kuzu:"))
     from packwise.stores.pack import open_pack
 
     folder = pack_folder(argument)
@@ -50,3 +64,25 @@ def open_store(argument: str) -> Store:
             f"there is no pack at {argument!r}", fix=f"packwise build SOURCE --out {argument}"
         )
     return open_pack(folder)
+
+
+def create_or_open_store(argument: str) -> Store:
+    """Open a store to build it, whether or not it is there yet; nothing is made before its
+    writer is used. Raises ``NotAStore`` where something else is in the way."""
+    if argument.startswith(_POSTGRES):
+        from packwise.stores.postgres.store import create_or_open_postgres
+
+        return create_or_open_postgres(argument)
+    if argument.startswith(("qdrant+http://", "qdrant+https://")):
+        from packwise.stores.qdrant.store import create_or_open_qdrant
+
+        return create_or_open_qdrant(argument)
+    if argument.startswith("kuzu:"):
+        from packwise.stores.kuzu.store import create_or_open_kuzu
+
+        return create_or_open_kuzu(argument.removeprefix("kuzu:"))
+    from packwise.stores.pack import create_or_open_pack
+
+    if not argument.strip() or _SCHEME.match(argument):
+        pack_folder(argument)  # says what is wrong with it
+    return create_or_open_pack(Path(argument))

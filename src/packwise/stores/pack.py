@@ -22,6 +22,7 @@ from packwise.candidates import EVERYTHING, Filter
 from packwise.errors import EmbedderMismatch, NotAStore, StoreMissing, UsageError
 from packwise.models.words import ANALYZER
 from packwise.passages import Document, Link, Passage
+from packwise.stores import pack_knowledge
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -32,6 +33,7 @@ from packwise.stores.base import (
 )
 from packwise.stores.connections import Connections
 from packwise.stores.durable import size_of
+from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
 from packwise.stores.manifest import MANIFEST
 from packwise.stores.pack_index import (
     INDEX_FOLDER,
@@ -55,7 +57,7 @@ from packwise.stores.rows import (
     read_passage,
     storable,
 )
-from packwise.stores.schema import DATABASE, schema_version, unfinished
+from packwise.stores.schema import DATABASE, KNOWLEDGE_SCHEMA, schema_version, unfinished
 
 __all__ = ["PackStore", "create_or_open_pack", "open_pack", "validate"]
 
@@ -134,6 +136,7 @@ class PackStore:
             (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
             (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
             schema = schema_version(connection)
+            known = pack_knowledge.counts(connection) if schema >= KNOWLEDGE_SCHEMA else {}
         embedder = state.embedder or Embedder("", "", 0)
         return StoreInfo(
             location=str(self._folder),
@@ -153,11 +156,17 @@ class PackStore:
                 "vector_index": "usearch" if has_graph(self._folder, state.index) else "exact",
                 "index_bytes": str(size_of(self._folder / INDEX_FOLDER)),
                 "unresolved_links": str(links - state.links),
+                **{name: str(count) for name, count in known.items()},
                 "staged_documents": str(staged),
                 "created_at": state.created_at,
                 "updated_at": state.updated_at,
             },
         )
+
+    def version(self) -> str:
+        """What changes whenever the content does."""
+        with self._snapshot() as (_, state):
+            return state.index.version
 
     def vector_search(
         self,
@@ -290,6 +299,42 @@ class PackStore:
                 found.update(rows.fetchall())
         return found
 
+    def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
+        with self._knowledge() as connection:
+            return pack_knowledge.entities_named(connection, keys) if connection else {}
+
+    def entities_like(self, text: str, most: int) -> list[Entity]:
+        with self._knowledge() as connection:
+            return pack_knowledge.entities_like(connection, text, most) if connection else []
+
+    def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
+        with self._knowledge() as connection:
+            keys = _integers(passages)
+            return pack_knowledge.entities_of(connection, keys) if connection else {}
+
+    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
+        with self._knowledge() as connection:
+            keys = _integers(entities)
+            return pack_knowledge.mentions(connection, keys, most) if connection else {}
+
+    def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
+        with self._snapshot() as (connection, _):
+            names = [storable(name) for name in documents]
+            return pack_knowledge.passages_of(connection, names, most)
+
+    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
+        with self._knowledge() as connection:
+            return pack_knowledge.facts_about(connection, keys, most) if connection else []
+
+    def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
+        with self._knowledge() as connection:
+            keys = _integers(passages)
+            return pack_knowledge.facts_of(connection, keys) if connection else {}
+
+    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
+        with self._knowledge() as connection:
+            return pack_knowledge.relations_of(connection, keys, most) if connection else []
+
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
     ) -> PackWriter:
@@ -328,6 +373,12 @@ class PackStore:
             if state is None or state.generation == 0:
                 raise unfinished(self._folder)
             yield connection, state
+
+    @contextmanager
+    def _knowledge(self) -> Generator[sqlite3.Connection | None]:
+        """One state of the pack; ``None`` for one built before there were entities."""
+        with self._snapshot() as (connection, _):
+            yield connection if schema_version(connection) >= KNOWLEDGE_SCHEMA else None
 
     @contextmanager
     def _searching(self) -> Generator[tuple[sqlite3.Connection, LoadedIndex]]:

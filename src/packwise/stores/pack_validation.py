@@ -16,7 +16,14 @@ from packwise.errors import NotAStore, PackwiseError, StoreError, StoreMissing
 from packwise.stores.manifest import read_manifest
 from packwise.stores.pack_index import index_problems
 from packwise.stores.pack_state import State, read_state
-from packwise.stores.schema import DATABASE, check_pack, connect_reader, unfinished
+from packwise.stores.schema import (
+    DATABASE,
+    KNOWLEDGE_SCHEMA,
+    check_pack,
+    connect_reader,
+    schema_version,
+    unfinished,
+)
 
 _MOST_NAMED = 5
 
@@ -53,6 +60,7 @@ def _problems(connection: sqlite3.Connection, folder: Path) -> Iterator[str]:
     yield from _offsets(connection)
     yield from _vectors(connection, state)
     yield from _ranks(connection)
+    yield from _entities(connection)
     yield from index_problems(folder, state.index)
     yield from _manifest(folder, state)
 
@@ -135,6 +143,17 @@ def _ranks(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"{ranked} of {documents} documents have a PageRank"
     elif documents and abs(total - 1.0) > 1e-6:
         yield f"the PageRank of all documents sums to {total:.6f}, not to 1"
+
+
+def _entities(connection: sqlite3.Connection) -> Iterator[str]:
+    if schema_version(connection) < KNOWLEDGE_SCHEMA:
+        return
+    (wrong,) = connection.execute(
+        "SELECT count(*) FROM entities AS e WHERE passages <>"
+        " (SELECT count(*) FROM mentions WHERE entity = e.key)"
+    ).fetchone()
+    if wrong:
+        yield f"{wrong} entities do not count the passages that mention them"
 
 
 def _manifest(folder: Path, state: State) -> Iterator[str]:

@@ -23,18 +23,21 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from packwise import __version__
+from packwise.entities import Extraction
 from packwise.errors import EmbedderMismatch, StoreBusy, StoreError, UsageError
 from packwise.models.words import ANALYZER
 from packwise.passages import Document, Passage
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.durable import PreparedFile, sync_file, writing
 from packwise.stores.manifest import MANIFEST, Manifest, prepare_manifest
+from packwise.stores.naming import check_extractions
 from packwise.stores.pack_index import (
     INDEX_FOLDER,
     Generation,
     remove_other_indexes,
     write_index,
 )
+from packwise.stores.pack_naming import is_current
 from packwise.stores.pack_state import Embedder, State, read_state
 from packwise.stores.rows import (
     batches,
@@ -118,9 +121,17 @@ class PackWriter:
             raise StoreError(f"cannot keep {document_id!r}: the pack does not hold it")
         self._kept.add(document_id)
 
-    def stage(self, document: Document, passages: Sequence[Passage], vectors: Vectors) -> None:
-        """Put a new or changed document down, one vector (row) a passage."""
+    def stage(
+        self,
+        document: Document,
+        passages: Sequence[Passage],
+        vectors: Vectors,
+        extractions: Sequence[Extraction] = (),
+    ) -> None:
+        """Put a new or changed document down, one vector (row) a passage, with what a
+        language model read in its passages."""
         half = self._half(document.id, len(passages), vectors)
+        check_extractions(document.id, passages, extractions)
         document, rows = checked(document, passages, self._embedder.version)
         with self._guard, writing(self._folder):
             connection = self._writable()
@@ -141,7 +152,7 @@ class PackWriter:
                     document.id,
                     document.source_hash,
                     self._embedder_key,
-                    pack_payload(document, rows),
+                    pack_payload(document, rows, extractions),
                 ),
             )
             self._staged.add(document.id)
@@ -169,7 +180,8 @@ class PackWriter:
                         fix="stage every document anew, or remove those",
                     )
                 passages = state.passages
-                if plan.taken or plan.removed or state.generation == 0:
+                changes = plan.taken or plan.removed or not is_current(connection)
+                if changes or state.generation == 0:
                     passages = self._switch(connection, state, plan)
                 elif prune and connection.execute("DELETE FROM staged").rowcount:
                     collect_vectors(connection)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from packwise.entities import Extraction
 from packwise.errors import EmbedderMismatch, StoreError
 from packwise.passages import (
     Block,
@@ -23,6 +24,7 @@ from packwise.passages import (
     Section,
     passage_id,
 )
+from packwise.stores.naming import extraction_payload, read_extraction
 
 ACL = "acl"
 """The metadata key that holds, separated by commas, the groups that may see a document."""
@@ -146,8 +148,10 @@ def _storable_document(document: Document) -> Document:
     )
 
 
-def pack_payload(document: Document, passages: Sequence[PassageRow]) -> bytes:
-    """A staged document with its passages, compressed."""
+def pack_payload(
+    document: Document, passages: Sequence[PassageRow], extractions: Sequence[Extraction] = ()
+) -> bytes:
+    """A staged document with its passages and what was extracted from them, compressed."""
     content = {
         "title": document.title,
         "text": document.text,
@@ -162,13 +166,14 @@ def pack_payload(document: Document, passages: Sequence[PassageRow]) -> bytes:
             [p.position, list(p.section_path), p.start, p.end, p.content_hash, p.url]
             for p in passages
         ],
+        "extractions": [extraction_payload(extraction) for extraction in extractions],
     }
-    return zlib.compress(json.dumps(content, ensure_ascii=False).encode(), 3)
+    return zlib.compress(storable(json.dumps(content, ensure_ascii=False)).encode(), 3)
 
 
 def unpack_payload(
     document_id: str, source_hash: str, payload: bytes
-) -> tuple[Document, list[PassageRow]]:
+) -> tuple[Document, list[PassageRow], list[Extraction]]:
     """The inverse of ``pack_payload``."""
     content = json.loads(zlib.decompress(payload))
     document = Document(
@@ -192,7 +197,7 @@ def unpack_payload(
         PassageRow(position, tuple(path), start, end, content_hash, url)
         for position, path, start, end, content_hash, url in content["passages"]
     ]
-    return document, passages
+    return document, passages, [read_extraction(e) for e in content.get("extractions", ())]
 
 
 def insert_document(connection: sqlite3.Connection, document: Document, key: int | None) -> int:

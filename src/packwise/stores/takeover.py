@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from packwise.stores.naming import extraction_payload
 from packwise.stores.pack_index import Change
+from packwise.stores.pack_naming import find_entities, is_current, titles
 from packwise.stores.pagerank import pagerank
 from packwise.stores.rows import insert_document, insert_passage, unpack_payload
 
@@ -45,8 +48,10 @@ class Plan:
 
 
 def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Change:
-    """Replace, add and remove documents within the caller's transaction; work out links and
-    ranks again. ``embedder`` is the key of the embedder whose vectors were staged."""
+    """Replace, add and remove documents within the caller's transaction; work out links,
+    ranks and entities again. ``embedder`` is the key of the embedder whose vectors were
+    staged."""
+    before = titles(connection) if is_current(connection) else None
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT PRIMARY KEY)")
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS written (key INTEGER PRIMARY KEY)")
     connection.execute("DELETE FROM touched")
@@ -68,6 +73,7 @@ def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Chan
         added.extend(_take(connection, name, plan.stored.get(name), embedder))
     _resolve_links(connection)
     _rank(connection)
+    find_entities(connection, before, added)
     if plan.prune:
         connection.execute("DELETE FROM staged")
     collect_vectors(connection)
@@ -91,9 +97,17 @@ def _take(
     source_hash, payload = connection.execute(
         "SELECT source_hash, payload FROM staged WHERE id = ?", (document_id,)
     ).fetchone()
-    document, passages = unpack_payload(document_id, source_hash, payload)
+    document, passages, extractions = unpack_payload(document_id, source_hash, payload)
     key = insert_document(connection, document, key)
     added = [insert_passage(connection, key, document, passage, embedder) for passage in passages]
+    at = {row.position: passage for row, passage in zip(passages, added, strict=True)}
+    connection.executemany(
+        "INSERT INTO extractions (passage, payload) VALUES (?, ?)",
+        [
+            (at[e.order_index], json.dumps(extraction_payload(e), ensure_ascii=False))
+            for e in extractions
+        ],
+    )
     connection.execute("INSERT OR IGNORE INTO written VALUES (?)", (key,))
     _touch(connection, key)
     connection.execute("DELETE FROM staged WHERE id = ?", (document_id,))

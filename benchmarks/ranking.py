@@ -1,0 +1,98 @@
+"""What weighing the legs and ranking along the graph are worth, set by set.
+
+    python benchmarks/ranking.py DATA [--sets hotpotqa-100,musique-100] [--cross-encoder]
+
+DATA holds the data sets, one BEIR-style folder each. Prints Markdown. Everything is paired
+over the same questions; the interval is that of the difference to the better single leg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from packwise.evaluation.cache import cached_store
+from packwise.evaluation.compare import compare
+from packwise.evaluation.data import DataSet, load_dataset
+from packwise.evaluation.metrics import HEADLINE, Metric
+from packwise.evaluation.runner import Evaluation, Ranked, run
+from packwise.library import Library, open_library
+from packwise.settings import Settings
+
+SETS = ("hotpotqa-100", "musique-100", "squad2", "scifact", "cisi", "stackfaq")
+DEPTH = 10
+METRICS = (Metric("recall", 2), Metric("recall", 5), HEADLINE)
+
+# Name, settings, and what to ask of a search.
+VARIANTS: tuple[tuple[str, dict[str, object], dict[str, str]], ...] = (
+    ("keyword leg", {}, {"mode": "keyword"}),
+    ("vector leg", {}, {"mode": "vector"}),
+    ("0.7/0.3, no graph", {"query_adaptive_weights": False}, {"graph": "off"}),
+    ("adaptive weights, no graph", {}, {"graph": "off"}),
+    ("**default**: adaptive weights, names", {}, {"graph": "names"}),
+    ("0.7/0.3, names", {"query_adaptive_weights": False}, {"graph": "names"}),
+    ("adaptive weights, random walk", {}, {"graph": "walk"}),
+    ("adaptive weights, PageRank 0.7/0.3", {}, {"graph": "pagerank"}),
+)
+CROSS_ENCODER = ("default and cross-encoder", {}, {"graph": "names", "rerank": "crossencoder"})
+
+
+def main() -> None:
+    """Measure every variant on every set and print a table a set."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--cross-encoder", action="store_true", help="read passages too: slow")
+    given = parser.parse_args()
+    variants = (*VARIANTS, CROSS_ENCODER) if given.cross_encoder else VARIANTS
+    for name in given.sets.split(","):
+        sys.stdout.write(table(load_dataset(given.data / name), variants))
+        sys.stdout.flush()
+
+
+def table(dataset: DataSet, variants: tuple[tuple[str, dict, dict], ...] = VARIANTS) -> str:
+    """One set's figures as Markdown."""
+    store = str(cached_store(dataset, Settings.load()))
+    found = {name: measure(dataset, store, settings, how) for name, settings, how in variants}
+    legs = [found["keyword leg"], found["vector leg"]]
+    better = max(legs, key=lambda leg: leg.value(HEADLINE))
+    lines = [
+        f"\n### {dataset.name}\n\n",
+        "| search | recall@2 | recall@5 | nDCG@10 | to the better leg "
+        "| p50 ms without embedding |\n",
+        "| --- | ---: | ---: | ---: | ---: | ---: |\n",
+    ]
+    for name, evaluation in found.items():
+        change = compare(evaluation.scores[HEADLINE], better.scores[HEADLINE])
+        against = (
+            ""
+            if evaluation in legs
+            else f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+        )
+        values = " | ".join(f"{evaluation.value(metric):.3f}" for metric in METRICS)
+        ms = evaluation.latency_without_embedding.p50
+        lines.append(f"| {name} | {values} | {against} | {ms:.1f} |\n")
+    return "".join(lines)
+
+
+def measure(
+    dataset: DataSet, store: str, settings: dict[str, object], how: dict[str, str]
+) -> Evaluation:
+    """One variant over all questions of a set."""
+    with open_library(store, settings=Settings.load(query_cache=0, **settings)) as library:
+        return run(dataset, ranker(library, how), depth=DEPTH, metrics=METRICS)
+
+
+def ranker(library: Library, how: dict[str, str]):
+    """A ranker that searches in one way."""
+
+    def rank(question: str, k: int) -> Ranked:
+        found = library.search(question, k, **how)  # type: ignore[arg-type]
+        return Ranked(tuple(hit.passage.document for hit in found.hits), found.trace.timings_ms())
+
+    return rank
+
+
+if __name__ == "__main__":
+    main()

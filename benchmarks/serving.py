@@ -1,0 +1,172 @@
+"""How many searches a server answers, how soon, and whether its memory stays where it is.
+
+    python benchmarks/serving.py PACK [--clients 200] [--seconds 60] [--cache]
+
+Starts ``packwise serve PACK`` on loopback and lets so many clients ask, each its next question
+as soon as it has an answer; the same questions, asked one after the other of the library in this
+process, are the yardstick. Prints JSON; exits 1 when any request fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+import packwise
+from packwise.settings import Settings
+
+K = 10
+_LIBRARY_SECONDS = 6.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the clients saw."""
+
+    ms: list[float] = field(default_factory=list)
+    failed: dict[str, int] = field(default_factory=dict)
+
+    def fail(self, why: str) -> None:
+        self.failed[why] = self.failed.get(why, 0) + 1
+
+
+def questions(pack: str, most: int = 2000) -> list[str]:
+    """Questions on what the pack holds: the first words of its passages, in a fixed order."""
+    made: list[str] = []
+    with packwise.open(pack) as library:
+        for entry in library.store.documents():
+            for _, passage in library.store.document_passages(entry.id)[:8]:
+                made.append(f"{passage.doc_title} {' '.join(passage.text.split()[:8])}")
+            if len(made) >= 4 * most:
+                break
+    Random(7).shuffle(made)
+    return made[:most]
+
+
+def library_rate(pack: str, asked: list[str], cache: bool) -> float:
+    """Searches a second of the library alone, one after the other."""
+    settings = Settings.load(query_cache=None if cache else 0)
+    with packwise.open(pack, settings=settings) as library:
+        for question in asked[:20]:
+            library.search(question, K)
+        done, started = 0, time.perf_counter()
+        while time.perf_counter() - started < _LIBRARY_SECONDS:
+            library.search(asked[done % len(asked)], K)
+            done += 1
+        return done / (time.perf_counter() - started)
+
+
+async def one_client(
+    host: str, port: int, asked: list[str], offset: int, until: float, tally: Tally
+) -> None:
+    """Ask until time is up, on one connection."""
+    reader, writer = await asyncio.open_connection(host, port)
+    at = offset
+    while time.perf_counter() < until:
+        body = json.dumps({"query": asked[at % len(asked)], "k": K}).encode()
+        at += 1
+        head = (
+            f"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        started = time.perf_counter()
+        try:
+            writer.write(head.encode() + body)
+            status = await reader.readline()
+            length = 0
+            while (line := await reader.readline()) not in (b"\r\n", b""):
+                name, _, value = line.partition(b":")
+                if name.lower() == b"content-length":
+                    length = int(value)
+            await reader.readexactly(length)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            tally.fail(type(error).__name__)
+            writer.close()
+            reader, writer = await asyncio.open_connection(host, port)
+            continue
+        if b" 200 " in status:
+            tally.ms.append((time.perf_counter() - started) * 1000)
+        else:
+            tally.fail(status.split()[1].decode() if status.split() else "nothing")
+    writer.close()
+
+
+async def load(port: int, asked: list[str], clients: int, seconds: float, pid: int) -> dict:
+    """Let the clients loose; what they and the server's memory did."""
+    tally, memory = Tally(), []
+    until = time.perf_counter() + seconds
+
+    async def watch() -> None:
+        while time.perf_counter() < until:
+            memory.append(_resident_mb(pid))
+            await asyncio.sleep(0.5)
+
+    step = max(1, len(asked) // clients)
+    await asyncio.gather(
+        watch(),
+        *(one_client("127.0.0.1", port, asked, n * step, until, tally) for n in range(clients)),
+    )
+    later = memory[len(memory) // 3 :]
+    ms = np.asarray(tally.ms or [0.0])
+    return {
+        "clients": clients,
+        "seconds": seconds,
+        "requests": len(tally.ms),
+        "failed": tally.failed,
+        "requests_per_second": round(len(tally.ms) / seconds, 1),
+        "latency_ms": {f"p{q}": round(float(np.percentile(ms, q)), 1) for q in (50, 95, 99)},
+        "memory_mb": {
+            "after_a_third": round(later[0], 1),
+            "at_the_end": round(later[-1], 1),
+            "most": round(max(memory), 1),
+        },
+    }
+
+
+def _resident_mb(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def main() -> int:
+    """Measure, and print what came out."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("pack")
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--cache", action="store_true", help="let searches be answered from memory")
+    given = parser.parse_args()
+    asked = questions(given.pack)
+    alone = library_rate(given.pack, asked, given.cache)
+    env = {**os.environ} if given.cache else {**os.environ, "PACKWISE_QUERY_CACHE": "0"}
+    command = [sys.executable, "-m", "packwise", "serve", given.pack, "--port", "0", "--no-keys"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
+    ) as server:
+        assert server.stdout is not None
+        port = int(server.stdout.readline().split(" on http://127.0.0.1:")[1].split()[0])
+        warm = asyncio.run(load(port, asked, 4, 3.0, server.pid))
+        result = asyncio.run(load(port, asked, given.clients, given.seconds, server.pid))
+        single = asyncio.run(load(port, asked, 1, 5.0, server.pid))
+        server.terminate()
+        code = server.wait(60)
+    result["library_per_second"] = round(alone, 1)
+    result["ratio_to_library"] = round(result["requests_per_second"] / alone, 3)
+    result["one_client"] = {name: single[name] for name in ("requests_per_second", "latency_ms")}
+    result["exit_code"] = code
+    sys.stdout.write(json.dumps(result, indent=2) + "\n")
+    return 1 if result["failed"] or warm["failed"] or code else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

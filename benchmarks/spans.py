@@ -1,0 +1,218 @@
+"""Fits answering/span_weights.json: which few words of a sentence answer a question.
+
+python benchmarks/spans.py DATA OUT [--store PACK] [--every N]
+
+DATA is the folder of SQuAD 2.0 in BEIR's layout, with paragraphs as rows. The weights are
+those of a conditional logit over all runs of words in the best sentences, fitted on the
+answerable questions at even places in the file: once with the paragraph that holds the
+answer, once with the five best that search finds. The odd ones are only reported. Needs scipy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+from answers import normal
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from packwise.answering.evidence import Evidence, number
+from packwise.answering.extractive import best_sentences
+from packwise.answering.questions import take_apart
+from packwise.answering.spans import candidates
+from packwise.answering.words import words_of
+from packwise.evaluation.cache import cached_store
+from packwise.evaluation.data import Question, load_dataset
+from packwise.library import Library, open_library
+from packwise.models.words import terms
+from packwise.settings import Settings
+from packwise.stores.bm25 import idf
+
+SENTENCES = 6
+HITS = 5
+GOLD_SCORE = 0.6
+MOST_WORDS = 120
+LEAST_QUESTIONS = 15
+PENALTY = 1.0
+STEPS = 150
+SMALLEST = 0.03
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass
+class Rows:
+    """Candidates of many questions: features, F1 with the gold answers, exactness, and where
+    each question's candidates begin."""
+
+    features: Any
+    f1: Numbers
+    exact: Numbers
+    starts: NDArray[np.int64]
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+
+def main() -> None:
+    """Fit, report and write."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("data")
+    options.add_argument("out")
+    options.add_argument("--store", default=None, help="a pack of the paragraphs, built before")
+    options.add_argument("--every", type=int, default=1, help="every n-th question of each half")
+    given = options.parse_args()
+    dataset = load_dataset(given.data)
+    store = given.store or str(cached_store(dataset, Settings.load()))
+    even, odd = (
+        [q for q in dataset.questions[parity::2] if q.answerable and q.answers][:: given.every]
+        for parity in (0, 1)
+    )
+    names: dict[str, int] = {}
+    with open_library(store) as library:
+        gold = rows(gold_evidence(library, even), even, library, names, grow=True)
+        found = rows(found_evidence(library, even), even, library, names, grow=True)
+        report = rows(found_evidence(library, odd), odd, library, names, grow=False)
+    kept = common(found, len(names))
+    weights = fit([narrowed(gold, kept, len(names)), narrowed(found, kept, len(names))])
+    for name, half in (("even, fitted", found), ("odd, reported", report)):
+        exact, f1 = evaluated(narrowed(half, kept, len(names)), weights)
+        count = len(half.starts) - 1
+        sys.stdout.write(f"{name}: EM {100 * exact:.1f}  F1 {100 * f1:.1f}  ({count} questions)\n")
+    labels = sorted(names, key=names.__getitem__)
+    stored = {
+        labels[column]: round(float(weight), 2)
+        for column, weight in zip(kept, weights, strict=True)
+        if abs(weight) >= SMALLEST
+    }
+    text = json.dumps(dict(sorted(stored.items())), indent=1, ensure_ascii=False)
+    Path(given.out).write_text(f"{text}\n", encoding="utf-8")
+    sys.stdout.write(f"{len(stored)} weights written to {given.out}\n")
+
+
+def gold_evidence(library: Library, questions: Sequence[Question]) -> Iterator[list[Evidence]]:
+    """The paragraph that holds each question's answer."""
+    for question in questions:
+        passages = library.store.document_passages(question.metadata["paragraph"])
+        yield [
+            Evidence(n, p.id, p.doc_title, p.heading, p.text, GOLD_SCORE)
+            for n, (_, p) in enumerate(passages, start=1)
+        ]
+
+
+def found_evidence(library: Library, questions: Sequence[Question]) -> Iterator[list[Evidence]]:
+    """The best passages that search finds for each question."""
+    for question in questions:
+        yield list(number(library.search(question.text, HITS, graph=False).hits))
+
+
+def rows(
+    evidence: Iterator[list[Evidence]],
+    questions: Sequence[Question],
+    library: Library,
+    names: dict[str, int],
+    *,
+    grow: bool,
+) -> Rows:
+    """The candidates of all questions; ``grow`` lets new features in."""
+    at: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    f1: list[float] = []
+    exact: list[float] = []
+    starts = [0]
+    for question, passages in zip(questions, evidence, strict=True):
+        known = library.store.term_statistics(list(dict.fromkeys(terms(question.text))))
+        asked = take_apart(question.text, lambda t, k=known: idf(k.passages, k.frequency.get(t, 0)))
+        golds = [normal(answer).split() for answer in question.answers]
+        ranked = best_sentences(question.text, passages, statistics=known)
+        for sentence in ranked[:SENTENCES]:
+            words = words_of(sentence.text)[:MOST_WORDS]
+            for first, last, features in candidates(asked, words, sentence.score):
+                said = normal(sentence.text[words[first].start : words[last - 1].end]).split()
+                f1.append(max(overlap(said, gold) for gold in golds))
+                exact.append(float(said in golds))
+                for name, value in features:
+                    if grow:
+                        names.setdefault(name, len(names))
+                    if value and name in names:
+                        at.append(len(f1) - 1)
+                        columns.append(names[name])
+                        values.append(value)
+        if len(f1) > starts[-1]:
+            starts.append(len(f1))
+    shape = (len(f1), len(names))
+    matrix = sparse.csr_matrix((values, (at, columns)), shape=shape)
+    return Rows(matrix, np.array(f1), np.array(exact), np.array(starts))
+
+
+def overlap(said: Sequence[str], gold: Sequence[str]) -> float:
+    """Token F1 of two normalised answers."""
+    same = sum((Counter(said) & Counter(gold)).values())
+    return 2 * same / (len(said) + len(gold)) if same else 0.0
+
+
+def common(found: Rows, features: int) -> list[int]:
+    """The features that occur in enough questions to be believed."""
+    seen = np.zeros(features, dtype=np.int64)
+    for first, past in zip(found.starts[:-1], found.starts[1:], strict=True):
+        inside = found.features.indices[found.features.indptr[first] : found.features.indptr[past]]
+        seen[np.unique(inside)] += 1
+    return [int(column) for column in np.flatnonzero(seen >= LEAST_QUESTIONS)]
+
+
+def narrowed(found: Rows, kept: Sequence[int], features: int) -> Rows:
+    """The same candidates with the kept features only."""
+    matrix = sparse.csr_matrix(found.features)
+    matrix.resize((matrix.shape[0], features))
+    return Rows(matrix[:, list(kept)], found.f1, found.exact, found.starts)
+
+
+def fit(sets: Sequence[Rows]) -> Numbers:
+    """The weights under which right candidates are most probable, near misses counting a
+    little; a penalty on their squares keeps them small."""
+    features = sparse.vstack([one.features for one in sets]).tocsr()
+    f1 = np.concatenate([one.f1 for one in sets])
+    offsets = np.cumsum([0, *(len(one.f1) for one in sets[:-1])])
+    starts = np.concatenate(
+        [one.starts[:-1] + offset for one, offset in zip(sets, offsets, strict=True)]
+    )
+    owner = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(f1))))
+    right = np.where(f1 >= 0.999, 1.0, np.where(f1 > 0.6, 0.5 * f1**3, 0.0))
+    answerable = np.bincount(owner, right, len(starts)) > 0
+
+    def loss(weights: Numbers) -> tuple[float, Numbers]:
+        scores = features @ weights
+        top = np.maximum.reduceat(scores, starts)
+        mass = np.exp(scores - top[owner])
+        chance = mass / np.bincount(owner, mass, len(starts))[owner]
+        hit = np.maximum(np.bincount(owner, chance * right, len(starts)), 1e-12)
+        pull = np.where(answerable[owner], chance - chance * right / hit[owner], 0.0)
+        value = -np.log(hit[answerable]).sum() + PENALTY * weights @ weights / 2
+        return float(value), features.T @ pull + PENALTY * weights
+
+    start = np.zeros(features.shape[1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    return np.asarray(found.x)
+
+
+def evaluated(found: Rows, weights: Numbers) -> tuple[float, float]:
+    """Exact match and F1 of the best candidate of each question."""
+    scores = found.features @ weights
+    pairs = zip(found.starts[:-1], found.starts[1:], strict=True)
+    best = [int(first) + int(np.argmax(scores[first:past])) for first, past in pairs]
+    return float(found.exact[best].mean()), float(found.f1[best].mean())
+
+
+if __name__ == "__main__":
+    main()

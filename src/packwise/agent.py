@@ -1,0 +1,414 @@
+"""KnowledgeGraphAgent: a question in, a grounded answer out, over any store.
+
+    with KnowledgeGraphAgent("my-pack") as agent:
+        print(agent.query("How long does a restore take?")["answer"])
+
+The class is a face: searching, packing and answering are ``packwise.Library``'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from packwise.answering import synthesis
+from packwise.answering.answer import GRAPH_QUERY, Answer
+from packwise.answering.cypher import ask_graph, cypher_examples
+from packwise.answering.evidence import Evidence
+from packwise.answering.few_shot import Example, FewShot
+from packwise.answering.prompt import synthesis_prompt
+from packwise.answering.request import Finding
+from packwise.answering.source_text import Titles, source_text
+from packwise.context.quality import QUALITY_THRESHOLD, STOP_WORDS, section_quality, spared
+from packwise.errors import ModelError, ModelMissing, UsageError
+from packwise.library import Library, open_library
+from packwise.models.claude import ClaudeModel
+from packwise.models.llm import SYNTHESIS_MODEL, LanguageModel, load_llm
+from packwise.retrieval import paths
+from packwise.retrieval.documents import article_of
+from packwise.retrieval.expansion import clamp_results, expand
+from packwise.retrieval.pipeline import MOST_RESULTS
+from packwise.settings import Settings
+from packwise.stores.base import Key
+
+_THRESHOLD = 0.5
+_NAMED = 3
+_PATH_PASSAGES = 12
+
+_log = logging.getLogger("packwise")
+
+
+class KnowledgeGraphAgent:
+    """Answers questions from a store: a pack folder, an installed pack's name, or an address.
+
+    ``anthropic_api_key`` is a key for Claude; without it the environment is asked, and without
+    any key answers are made of sentences of the documents. ``use_enhancements=False`` switches
+    every ``enable_*`` off. ``few_shot_path`` replaces the examples that lie beside the pack.
+    ``cypher_pack_path`` holds questions with their Cypher, a file or a folder: questions are
+    then put to the graph as well. Nothing is ever written, whatever ``read_only`` says.
+
+    ``enable_multi_query`` sends the question (its first 500 characters) to the Anthropic API
+    for two other phrasings. Keep it off where questions must not leave the machine.
+    """
+
+    CONTENT_QUALITY_THRESHOLD: ClassVar[float] = QUALITY_THRESHOLD
+    CONTEXT_CONFIDENCE_THRESHOLD: ClassVar[float] = _THRESHOLD
+    STOP_WORDS: ClassVar[frozenset[str]] = STOP_WORDS
+    SYNTHESIS_MAX_TOKENS: ClassVar[int] = synthesis.SYNTHESIS_MAX_TOKENS
+
+    def __init__(
+        self,
+        db_path: str,
+        anthropic_api_key: str | None = None,
+        read_only: bool = True,
+        use_enhancements: bool = True,
+        few_shot_path: str | None = None,
+        enable_reranker: bool = True,
+        enable_multidoc: bool = True,
+        enable_fewshot: bool = True,
+        synthesis_model: str | None = None,
+        cypher_pack_path: str | None = None,
+        enable_multi_query: bool = False,
+        enable_cross_encoder: bool = False,
+    ) -> None:
+        self.use_enhancements = use_enhancements
+        self.enable_reranker = enable_reranker
+        self.enable_multidoc = enable_multidoc
+        self.enable_fewshot = enable_fewshot
+        self.enable_multi_query = enable_multi_query
+        self.enable_cross_encoder = enable_cross_encoder
+        self.read_only = read_only
+        if not use_enhancements:
+            given = [name for name in _FLAGS if getattr(self, name)]
+            _log.warning("use_enhancements is off: %s ignored", ", ".join(given) or "no flag is")
+        self.claude: Any = None
+        self._other_model: LanguageModel | None = None
+        self._no_model = ""
+        self._connect(anthropic_api_key, synthesis_model)
+        self.synthesis_model = synthesis_model or self._model_name or SYNTHESIS_MODEL
+        self._few_shot_path = Path(few_shot_path) if few_shot_path else None
+        self._cypher_pack_path = Path(cypher_pack_path) if cypher_pack_path else None
+        self._cypher: FewShot | None = None
+        settings = Settings.load(packing_quality_threshold=self.CONTENT_QUALITY_THRESHOLD)
+        self._library: Library | None = open_library(db_path, settings=settings)
+        self._titles = Titles(self._library.store)
+
+    def query(self, question: str, max_results: int = 5) -> dict[str, Any]:
+        """Answer a question from at most ``max_results`` articles (1 to 20).
+
+        The dictionary has ``answer``, ``sources``, ``entities``, ``facts``, ``cypher_query``,
+        ``query_type``, ``token_usage``, ``confidence``, ``degraded``, ``citations``,
+        ``answered_by``, ``question`` and ``trace``.
+        """
+        if self._cypher_pack_path is not None:
+            return self.graph_query(question, max_results=max_results)
+        return self._ask(question, max_results).as_dict()
+
+    def semantic_search(self, query: str, top_k: int = 5) -> list[dict[str, Any]]:
+        """The ``top_k`` articles nearest to a text, each with its best passage.
+
+        ``similarity`` is on the scale of the confidence gate, ``cosine`` as the embedder
+        gives it; ``content`` is the passage.
+        """
+        library = self._opened()
+        top_k = max(1, min(top_k, MOST_RESULTS))
+        depth = min(MOST_RESULTS, max(20, 4 * top_k))
+        while True:
+            hits = library.search(query, depth, mode="vector", **self._plain()).hits
+            found: dict[str, dict[str, Any]] = {}
+            for hit in hits:
+                passage, scores = hit.passage, hit.scores
+                found.setdefault(
+                    article_of(passage),
+                    {
+                        "title": passage.doc_title or passage.document,
+                        "similarity": scores.similarity or 0.0,
+                        "content": passage.text,
+                        "cosine": scores.vector,
+                        "section": " > ".join(passage.section_path),
+                        "id": passage.id,
+                        "document": passage.document,
+                        "url": passage.url,
+                    },
+                )
+            if len(found) >= top_k or len(hits) < depth or depth == MOST_RESULTS:
+                ordered = sorted(found.values(), key=lambda row: -row["similarity"])
+                return ordered[:top_k]
+            depth = min(MOST_RESULTS, 2 * depth)
+
+    def find_entity(self, entity_name: str) -> dict[str, Any] | None:
+        """What the store knows under a name: its kind, what is said of it, where it occurs."""
+        store = self._opened().store
+        entity = paths.find_entity(store, entity_name)
+        if entity is None:
+            return None
+        return {
+            "name": entity.label or entity.key,
+            "type": entity.kind,
+            "properties": {"description": entity.description, "passages": entity.passages},
+            "source_articles": paths.articles_of(store, entity),
+        }
+
+    def find_relationship_path(
+        self, source: str, target: str, max_hops: int = 3
+    ) -> list[dict[str, Any]]:
+        """The shortest paths between two names, the surest first; empty if there is none.
+
+        Ties are extracted relations, authors' links, mentions of titles and shared names.
+        """
+        store = self._opened().store
+        first, last = paths.find_entity(store, source), paths.find_entity(store, target)
+        if first is None or last is None:
+            return []
+        return [path.as_dict() for path in paths.find_paths(store, first, last, max_hops)]
+
+    def get_entity_facts(self, entity_name: str) -> list[str]:
+        """What the documents say of a name, or of the article it is the title of."""
+        return paths.facts_about(self._opened().store, entity_name)
+
+    def graph_query(
+        self, question: str, max_hops: int = 2, *, max_results: int = 5
+    ) -> dict[str, Any]:
+        """Answer a question by way of what it names and how that is tied together.
+
+        The dictionary is that of ``query`` with ``paths``: those of at most ``max_hops``
+        steps between what the question names. With ``cypher_pack_path``, a store that speaks
+        Cypher and a language model, the graph is asked in Cypher first.
+        """
+        library = self._opened()
+        asked = ask_graph(library.store, question, self._llm(), self._cypher_examples())
+        if asked.findings:
+            answer = self._ask(
+                question,
+                max_results,
+                findings=asked.findings,
+                query_type=asked.query_type,
+                cypher_query=asked.cypher,
+                spent=asked.usage,
+            )
+            return {**answer.as_dict(), "paths": []}
+        found = self._paths(question, max_hops)
+        findings = tuple(
+            Finding("The graph", "\n".join(dict.fromkeys(f"{path}." for path in found)))
+            for _ in found[:1]
+        )
+        answer = self._ask(
+            question,
+            max_results,
+            findings=findings,
+            extra=_places(found),
+            query_type=GRAPH_QUERY,
+            cypher_query=asked.cypher,
+            notes=asked.degraded,
+            spent=asked.usage,
+        )
+        return {**answer.as_dict(), "paths": [path.as_dict() for path in found]}
+
+    def close(self) -> None:
+        """Let go of the store and of connections; harmless when repeated."""
+        library, self._library = self._library, None
+        if library is not None:
+            library.close()
+            model = self._llm()
+            if model is not None:
+                model.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _multi_query_retrieve(self, question: str, max_results: int = 5) -> list[dict[str, Any]]:
+        """What the question and two other phrasings of it find, by article, best first.
+
+        The question is sent to Claude Haiku. Never raises for a failure there: the question
+        then goes alone. ``max_results`` (1 to 20) is for each of the searches.
+        """
+        number = clamp_results(max_results)
+        model = self._llm()
+        phrasings = [question]
+        if model is None:
+            _log.warning("query expansion needs a language model; searching the question alone")
+        else:
+            phrasings += expand(question, model).alternatives
+        with ThreadPoolExecutor(max_workers=len(phrasings)) as pool:
+            jobs = [pool.submit(self.semantic_search, q, top_k=number) for q in phrasings]
+            found = [job.result() for job in jobs]
+        best: dict[str, dict[str, Any]] = {}
+        for row in (row for rows in found for row in rows):
+            known = best.get(row["title"])
+            if known is None or row["similarity"] > known["similarity"]:
+                best[row["title"]] = row
+        return sorted(best.values(), key=lambda row: -row["similarity"])
+
+    def _vector_primary_retrieve(
+        self, question: str, max_results: int = 5
+    ) -> tuple[dict[str, Any] | None, float]:
+        """Titles and results for a question, and the best similarity among them."""
+        if self._on("enable_multi_query"):
+            found = self._multi_query_retrieve(question, max_results=max_results)
+        else:
+            found = self.semantic_search(question, top_k=max_results)
+        if not found:
+            return None, 0.0
+        titles = [row["title"] for row in found]
+        results = {"sources": titles, "entities": [], "facts": [], "raw": found}
+        return results, max(row["similarity"] for row in found)
+
+    def _score_section_quality(self, content: str, question: str) -> float:
+        """The quality of a section for a question, 0..1; 0 below 20 words."""
+        return section_quality(content, question)
+
+    def _fetch_source_text(
+        self, source_titles: list[str], max_articles: int = 5, question: str | None = None
+    ) -> str:
+        """The sections of these articles; with a question, only those worth reading for it.
+
+        When no section of any article is, the articles' whole content is taken.
+        """
+
+        def keep(text: str) -> bool:
+            assert question is not None
+            worth = self._score_section_quality(text, question)
+            return worth >= self.CONTENT_QUALITY_THRESHOLD or spared(text, question) is not None
+
+        return source_text(
+            self._opened().store,
+            self._titles,
+            source_titles,
+            max_articles=max_articles,
+            keep=None if question is None else keep,
+        )
+
+    def _build_synthesis_context(
+        self,
+        question: str,
+        kg_results: Mapping[str, Any],
+        query_plan: Mapping[str, Any] | None = None,
+        few_shot_examples: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str:
+        """The prompt for an answer from the articles that ``kg_results["sources"]`` names."""
+        titles = [str(title) for title in kg_results.get("sources", ())]
+        text = self._fetch_source_text(titles, question=question)
+        evidence = [Evidence(1, "", ", ".join(titles), ", ".join(titles), text)] if text else []
+        known = [str(line) for line in kg_results.get("facts", ())]
+        if known:
+            evidence.append(Evidence(len(evidence) + 1, "", "Facts", "Facts", "\n".join(known)))
+        examples = [
+            Example(str(row.get("question", "")), str(row.get("answer", "")))
+            for row in few_shot_examples or ()
+        ]
+        return synthesis_prompt(question, evidence, examples).user
+
+    def _synthesize_answer_minimal(self, question: str) -> str:
+        """Claude's answer from its own knowledge; empty when there is none."""
+        model = self._llm()
+        if model is None:
+            return ""
+        try:
+            written = synthesis.synthesize_minimal(
+                model, question, max_tokens=self.SYNTHESIS_MAX_TOKENS
+            )
+        except ModelError as error:
+            _log.warning("no synthesis: %s", error)
+            return ""
+        return written.text
+
+    def _ask(self, question: str, max_results: int, **more: Any) -> Answer:
+        if self._no_model:
+            more["notes"] = (*more.get("notes", ()), self._no_model)
+        return self._opened().ask(
+            question,
+            max_results=max_results,
+            expansion="llm" if self._on("enable_multi_query") else "off",
+            graph=None if self._on("enable_reranker") else False,
+            rerank="crossencoder" if self._on("enable_cross_encoder") else "off",
+            documents=self._on("enable_multidoc"),
+            few_shot=self._on("enable_fewshot"),
+            few_shot_path=self._few_shot_path,
+            threshold=self._own_threshold(),
+            max_tokens=self.SYNTHESIS_MAX_TOKENS,
+            llm=self._llm(),
+            synthesis=self._llm() is not None,
+            **more,
+        )
+
+    def _own_threshold(self) -> float | None:
+        """What a subclass or a caller set; else a calibrated store has one of its own."""
+        own = self.CONTEXT_CONFIDENCE_THRESHOLD
+        return None if own == _THRESHOLD else own
+
+    def _on(self, flag: str) -> bool:
+        return self.use_enhancements and bool(getattr(self, flag))
+
+    def _plain(self) -> dict[str, Any]:
+        """Search without what reranks: the order is that of similarity."""
+        return {"graph": False, "rerank": "off"}
+
+    def _paths(self, question: str, max_hops: int) -> list[paths.Path]:
+        store = self._opened().store
+        named = paths.named_in(store, question)[:_NAMED]
+        found: list[paths.Path] = []
+        for at, source in enumerate(named):
+            for target in named[at + 1 :]:
+                found += paths.find_paths(store, source, target, max_hops, most=2)
+        return found
+
+    def _cypher_examples(self) -> FewShot | None:
+        """The examples of ``cypher_pack_path``, read once."""
+        if self._cypher_pack_path is None or not hasattr(self._opened().store, "cypher"):
+            return None
+        if self._cypher is None:
+            self._cypher = cypher_examples(self._cypher_pack_path, self._opened().embedder)
+        return self._cypher
+
+    def _connect(self, api_key: str | None, model_name: str | None) -> None:
+        self._model_name = ""
+        try:
+            model = load_llm(api_key=api_key, model=model_name)
+        except ModelMissing as error:
+            if api_key:
+                raise
+            self._no_model = f"no language model: {error}"
+            return
+        if isinstance(model, ClaudeModel):
+            self.claude = model.client
+        else:
+            self._other_model = model
+        self._model_name = model.name if model is not None else ""
+
+    def _llm(self) -> LanguageModel | None:
+        """The language model as it is now: callers may put another client in ``claude``."""
+        if self.claude is not None:
+            return ClaudeModel(self.claude, self.synthesis_model)
+        return self._other_model
+
+    def _opened(self) -> Library:
+        if self._library is None:
+            raise UsageError("the agent is closed", fix="make a new KnowledgeGraphAgent")
+        return self._library
+
+
+_FLAGS = (
+    "enable_reranker",
+    "enable_multidoc",
+    "enable_fewshot",
+    "enable_multi_query",
+    "enable_cross_encoder",
+)
+
+
+def _places(found: Sequence[paths.Path]) -> tuple[Key, ...]:
+    """The passages that show the steps of paths."""
+    keys = (step.place.key for path in found for step in path.steps if step.place is not None)
+    return tuple(dict.fromkeys(keys))[:_PATH_PASSAGES]

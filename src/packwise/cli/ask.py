@@ -1,0 +1,204 @@
+"""``packwise ask``: an answer with numbered citations, its sources, and how sure it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from packwise.cli.console import clean, err, out, parse_where, print_json
+from packwise.settings import PACKING_POLICIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.text import Text
+
+    from packwise.answering.answer import Answer, Citation
+
+_BAR = 10
+_SURE, _LIKELY = 0.7, 0.5
+
+
+@click.command()
+@click.argument("store")
+@click.argument("question")
+@click.option(
+    "--max-results", default=5, show_default=True, metavar="N", help="Articles to draw on, 1 to 20."
+)
+@click.option("--budget", type=int, default=None, metavar="N", help="Most tokens to send.")
+@click.option("--enhancements/--no-enhancements", default=True, help="All that follows, or none.")
+@click.option("--enable-reranker/--no-reranker", "graph", default=None, help="Graph ranking.")
+@click.option("--enable-multidoc/--no-multidoc", "multidoc", default=True, help="Several articles.")
+@click.option("--enable-fewshot/--no-fewshot", "few_shot", default=True, help="Show examples.")
+@click.option(
+    "--enable-cross-encoder/--no-cross-encoder",
+    "cross_encoder",
+    default=None,
+    help="Read question and passage together.",
+)
+@click.option(
+    "--enable-multi-query/--no-multi-query",
+    "multi_query",
+    default=None,
+    help="Search for other phrasings, too; sends the question to the language model.",
+)
+@click.option(
+    "--expansion",
+    type=click.Choice(["off", "llm", "local"]),
+    default=None,
+    help="Where other phrasings come from; local sends nothing.",
+)
+@click.option("--few-shot", "few_shot_path", default=None, metavar="FILE", help="The examples.")
+@click.option("--model", default=None, metavar="NAME", help="The model that writes the answer.")
+@click.option(
+    "--policy", type=click.Choice(PACKING_POLICIES), default=None, help="How passages are chosen."
+)
+@click.option(
+    "--where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only passages of that document, path, lang or metadata; may be repeated.",
+)
+@click.option("--extractive", is_flag=True, help="Sentences of the documents; send nothing.")
+@click.option("--stream", is_flag=True, help="Show the answer while it is written.")
+@click.option("--trace", is_flag=True, help="Show what each step did.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def ask(
+    store: str,
+    question: str,
+    enhancements: bool,
+    model: str | None,
+    stream: bool,
+    trace: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Answer QUESTION from STORE, with sources.
+
+    With a key in ANTHROPIC_API_KEY, or a server in PACKWISE_LLM_URL, a language model writes
+    the answer; without, it is made of sentences of the documents.
+    """
+    from packwise.library import open_library
+    from packwise.settings import Settings
+
+    request = _request(enhancements, how)
+    settings = Settings.load(llm_model=model)
+    with open_library(store, settings=settings) as library:
+        if stream and not as_json:
+            answer = _streamed(library.ask_stream(question, **request))
+        else:
+            answer = library.ask(question, **request)
+    if as_json:
+        print_json(answer.as_dict())
+        return
+    show(answer, with_text=not stream)
+    if trace:
+        _show_trace(answer)
+
+
+def _request(enhancements: bool, how: dict[str, Any]) -> dict[str, Any]:
+    """The options as ``Library.ask`` takes them."""
+    multi_query, expansion = how["multi_query"], how["expansion"]
+    if multi_query is not None and expansion is not None:
+        raise click.UsageError("--enable-multi-query and --expansion exclude each other")
+    if multi_query is not None:
+        expansion = "llm" if multi_query else "off"
+    cross_encoder = how["cross_encoder"]
+    request: dict[str, Any] = {
+        "max_results": how["max_results"],
+        "budget": how["budget"],
+        "policy": how["policy"],
+        "where": parse_where(how["where"]),
+        "expansion": expansion,
+        "graph": how["graph"],
+        "rerank": None if cross_encoder is None else "crossencoder" if cross_encoder else "off",
+        "documents": how["multidoc"],
+        "few_shot": how["few_shot"],
+        "few_shot_path": Path(how["few_shot_path"]) if how["few_shot_path"] else None,
+        "synthesis": False if how["extractive"] else None,
+    }
+    if not enhancements:
+        request |= {"expansion": "off", "graph": False, "rerank": "off"}
+        request |= {"documents": False, "few_shot": False}
+    return request
+
+
+def _streamed(pieces: Iterator[str | Answer]) -> Answer:
+    """Print the pieces as they come; the answer that comes last."""
+    said: list[str] = []
+    for piece in pieces:
+        if not isinstance(piece, str):
+            click.echo()
+            if "".join(said).strip() != piece.text.strip():
+                err().print("the answer broke off; this one replaces it:", style="yellow")
+                click.echo(clean(piece.text))
+            return piece
+        said.append(piece)
+        click.echo(clean(piece), nl=False)
+    raise AssertionError("a stream ends with its answer")
+
+
+def show(answer: Answer, *, with_text: bool = True) -> None:
+    """Print an answer for people."""
+    from rich.text import Text
+
+    console = out()
+    if with_text:
+        console.print(Text(clean(answer.text)))
+    if answer.citations:
+        console.print()
+    for citation in answer.citations:
+        console.print(_source(citation))
+    console.print()
+    console.print(_sureness(answer))
+    for line in answer.degraded:
+        err().print(f"note: {clean(line)}", style="yellow")
+
+
+def _source(citation: Citation) -> Text:
+    from rich.text import Text
+
+    line = Text(f"[{citation.marker}] ", style="bold")
+    parts = dict.fromkeys([citation.title, *citation.section_path])
+    line.append(clean(" > ".join(part for part in parts if part)), style="cyan")
+    where = citation.url or citation.document
+    if where and where != citation.title:
+        line.append(f"  {clean(where)}", style="dim")
+    return line
+
+
+def _sureness(answer: Answer) -> Text:
+    from rich.text import Text
+
+    confidence = answer.confidence
+    filled = round(confidence * _BAR)
+    word = "high" if confidence >= _SURE else "fair" if confidence >= _LIKELY else "low"
+    style = {"high": "green", "fair": "yellow", "low": "red"}[word]
+    line = Text("confidence ", style="dim")
+    line.append("█" * filled, style=style)
+    line.append("░" * (_BAR - filled), style="dim")
+    line.append(f" {confidence:.2f} {word}", style=style)
+    by = {"extractive": "sentences of the documents", "none": "no answer"}
+    line.append(f"   {by.get(answer.answered_by, answer.answered_by)}", style="dim")
+    if answer.usage.api_calls:
+        usage = answer.usage
+        line.append(
+            f"   {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, "
+            f"{usage.api_calls} calls",
+            style="dim",
+        )
+    return line
+
+
+def _show_trace(answer: Answer) -> None:
+    from rich.table import Table
+
+    table = Table(title="what each step did")
+    for column in ("step", "ms", "notes"):
+        table.add_column(column, justify="right" if column == "ms" else "left")
+    for stage in answer.trace.stages if answer.trace else ():
+        notes = ", ".join(f"{key} {value}" for key, value in stage.notes.items())
+        table.add_row(stage.name, f"{stage.ms:.2f}", clean(notes))
+    out().print(table)

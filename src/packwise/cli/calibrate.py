@@ -1,0 +1,226 @@
+"""``packwise calibrate``: a confidence that means what it says, for one store."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from packwise.cli.console import clean, err, out, print_json
+from packwise.cli.eval_shared import questions_bar
+from packwise.errors import UsageError
+
+if TYPE_CHECKING:
+    from packwise.evaluation.calibration import Example, Fit
+    from packwise.evaluation.data import Half
+    from packwise.retrieval.calibration import Calibration
+
+
+@click.command()
+@click.argument("store")
+@click.argument("goldens", required=False)
+@click.option(
+    "--precision",
+    type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
+    help="Answer only where this share of answers would be there.  [default: from 0.5 on]",
+)
+@click.option(
+    "--other",
+    "others",
+    multiple=True,
+    metavar="GOLDENS",
+    help="Questions on other topics, which STORE cannot answer; may be repeated.",
+)
+@click.option("--split", help="Which split's questions, where GOLDENS is a folder.")
+@click.option("--half", type=click.Choice(("tune", "report")), help="Fit on one half of them.")
+@click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N questions.")
+@click.option("--dry-run", is_flag=True, help="Measure, but keep nothing.")
+@click.option("--remove", is_flag=True, help="Go back to the default calibration.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def calibrate(
+    store: str,
+    goldens: str | None,
+    precision: float | None,
+    others: tuple[str, ...],
+    split: str | None,
+    half: Half | None,
+    limit: int | None,
+    dry_run: bool,
+    remove: bool,
+    as_json: bool,
+) -> None:
+    """Learn from GOLDENS how likely a context of STORE holds the answer.
+
+    The confidence gate then uses that probability instead of the best similarity. GOLDENS is
+    a file of questions or a BEIR-style folder; without it, the calibration in use is shown.
+    Where too few questions are marked as not answerable, each answered one is also taken with
+    its answer removed from the list. Run with RERANKER=crossencoder to weigh its score too.
+    """
+    from packwise.library import open_library
+    from packwise.retrieval.calibration import (
+        calibration_path,
+        default_calibration,
+        load_calibration,
+    )
+    from packwise.settings import Settings
+
+    if remove and goldens is not None:
+        raise UsageError("--remove takes no GOLDENS")
+    settings = Settings.load(query_cache=0)
+    with open_library(store, settings=settings) as library:
+        info = library.info()
+        path = calibration_path(info)
+        if remove:
+            path.unlink(missing_ok=True)
+        if goldens is None:
+            _show_current(load_calibration(info), as_json)
+            return
+        from packwise.evaluation.calibration import data_hash, fit, gather
+        from packwise.evaluation.goldens import load_questions, resolve
+        from packwise.evaluation.reach import within_reach
+
+        dataset = load_questions(goldens, split=split, half=half)
+        dataset = within_reach(resolve(dataset, library.store), library.store)
+        aside = [q for place in others for q in load_questions(place).questions]
+        negatives = len(aside) + sum(not q.answerable for q in dataset.questions[:limit])
+        twins = negatives < _FEW
+        total = len(dataset.questions[:limit]) + len(aside)
+        with questions_bar(dataset.name, total) as progress:
+            examples = gather(
+                library, dataset, others=aside, limit=limit, twins=twins, progress=progress
+            )
+    fitted = fit(
+        examples,
+        precision=precision,
+        prior=default_calibration().models[-1],
+        embedder_version=info.embedder_version,
+        facts={
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "data": dataset.name,
+            "data_hash": data_hash(examples),
+            "store_version": info.version,
+            "twins": sum(e.made for e in examples),
+        },
+    )
+    if not dry_run:
+        _keep(path, fitted.calibration)
+    if as_json:
+        print_json(_record(fitted, None if dry_run else path))
+    else:
+        _show(fitted, examples, None if dry_run else path)
+
+
+_FEW = 30
+
+
+def _keep(path: Path, calibration: Calibration) -> None:
+    import json
+
+    from packwise.stores.durable import PreparedFile, writing
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path.parent):
+        content = json.dumps(calibration.as_dict(), indent=1, ensure_ascii=False) + "\n"
+        PreparedFile(path, content.encode()).publish()
+
+
+def _record(fitted: Fit, path: Path | None) -> dict[str, Any]:
+    found = fitted.assessment
+    return {
+        "kept": None if path is None else str(path),
+        "questions": found.questions,
+        "answer_there": round(found.right, 6),
+        "auroc": round(found.auroc, 6),
+        "auroc_of_single_scores": {name: round(v, 6) for name, v in fitted.raw.items()},
+        "ece": round(found.ece, 6),
+        "ece_even_bins": round(found.ece_even, 6),
+        "brier": round(found.brier, 6),
+        "accuracy": round(found.accuracy, 6),
+        "always_answering": round(found.always, 6),
+        "never_answering": round(found.never, 6),
+        "threshold": fitted.calibration.threshold,
+        "refuse_below": fitted.calibration.refuse_below,
+        "answered": round(fitted.answered.coverage, 6),
+        "answered_wrongly": round(fitted.answered.risk, 6),
+        "weights": dict(
+            zip(
+                fitted.calibration.models[0].signs,
+                fitted.calibration.models[0].weights,
+                strict=True,
+            )
+        ),
+    }
+
+
+def _show(fitted: Fit, examples: list[Example], path: Path | None) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from packwise.retrieval.calibration import SIGNS
+
+    found = fitted.assessment
+    made = sum(e.made for e in examples)
+    title = f"{found.questions} questions, the answer there in {found.right:.0%}"
+    table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False)
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    best = max(fitted.raw, key=lambda name: fitted.raw[name])
+    for what, figure in (
+        ("AUROC", f"{found.auroc:.3f}"),
+        (f"AUROC of the best single score, {best}", f"{fitted.raw[best]:.3f}"),
+        ("expected calibration error", f"{found.ece:.3f}"),
+        ("Brier score", f"{found.brier:.3f}"),
+        ("right when answering from 0.5 on", f"{found.accuracy:.1%}"),
+        ("right when always / never answering", f"{found.always:.1%} / {found.never:.1%}"),
+        ("answers from a probability of", f"{fitted.calibration.threshold:.2f}"),
+        (
+            "share answered, and of these wrongly",
+            f"{fitted.answered.coverage:.0%} / {fitted.answered.risk:.0%}",
+        ),
+        ("surely not there below", f"{fitted.calibration.refuse_below:.2f}"),
+    ):
+        table.add_row(what, figure)
+    console = out()
+    console.print(table)
+    weights = Table(title="what speaks for the answer being there", box=box.SIMPLE_HEAD)
+    weights.add_column("weight", justify="right")
+    weights.add_column("sign")
+    weights.add_column("")
+    model = fitted.calibration.models[0]
+    for name, weight in sorted(
+        zip(model.signs, model.weights, strict=True), key=lambda pair: -abs(pair[1])
+    )[:8]:
+        weights.add_row(f"{weight:+.2f}", name, SIGNS.get(name, "what the cross-encoder says"))
+    console.print(weights)
+    note = "figures are on questions the fit has not seen (five folds)"
+    if made:
+        note += f"; {made} questions came again with their answer taken out of the list"
+    console.print(note, style="dim")
+    if path is None:
+        err().print("nothing was kept", style="yellow")
+    else:
+        console.print(f"kept in {clean(str(path))}", style="dim")
+
+
+def _show_current(calibration: Calibration, as_json: bool) -> None:
+    if as_json:
+        print_json(calibration.as_dict())
+        return
+    facts = calibration.facts
+    whose = "its own" if calibration.source == "pack" else "the default"
+    console = out()
+    console.print(f"calibration: {whose}, fitted on {clean(str(facts.get('data', '')))}")
+    if calibration.source == "default":
+        console.print(
+            "the gate looks at the best similarity; the probability is reported beside it",
+            style="dim",
+        )
+        return
+    console.print(
+        f"{facts.get('date', '')}: {facts.get('questions')} questions, "
+        f"AUROC {facts.get('auroc')}, expected calibration error {facts.get('ece')}; "
+        f"answers from {calibration.threshold:.2f} on",
+        style="dim",
+    )

@@ -1,0 +1,250 @@
+"""Copying a store into another: documents, passages and vectors as they are.
+
+Nothing is parsed, chunked or embedded again. A copy that was stopped goes on where it was,
+and a finished one has been read back and compared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from packwise.errors import EmbedderMismatch, StoreError, UsageError
+from packwise.models.base import Embedder
+from packwise.passages import Passage
+from packwise.settings import Settings
+from packwise.stores.base import DocumentSummary, Store, StoreInfo, Writer, WriteSummary
+from packwise.stores.locate import create_or_open_store, open_store
+from packwise.stores.transfer import checksum, contents, same_vectors
+
+_TOGETHER = 64
+_SAMPLE = 4
+_LEAST_AGREEMENT = 0.9
+"""The cosine an embedder's own vector of a text has at least with the stored one, allowing
+for another precision and a heading more or less."""
+
+
+class CopyProgress(Protocol):
+    """What a caller may want to show while a copy runs."""
+
+    def counted(self, documents: int) -> None:
+        """So many documents will come."""
+        ...
+
+    def document(self) -> None:
+        """One more document is in the target, or was found there."""
+        ...
+
+    def committing(self) -> None:
+        """All is staged; the target takes it over and writes its indexes."""
+        ...
+
+    def verified(self) -> None:
+        """One more document was read back and is the same."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReport:
+    """What a copy did. ``reused`` documents were in the target already."""
+
+    source: str
+    target: str
+    changes: WriteSummary
+    documents: int
+    passages: int
+    links: int
+    reused: int
+    verified: bool
+    seconds: float
+
+
+def copy_store(
+    source: str,
+    target: str,
+    *,
+    merge: bool = False,
+    force: bool = False,
+    verify: bool = True,
+    embedder: str | None = None,
+    settings: Settings | None = None,
+    progress: CopyProgress | None = None,
+) -> CopyReport:
+    """Make ``target`` hold what ``source`` holds, embeddings included.
+
+    With ``merge`` what else the target holds stays; with ``force`` documents that it has
+    already are written again. ``embedder`` names the model behind the vectors of a source
+    that does not say so itself; it is checked on a few passages. Raises ``StoreError`` when
+    what was read back differs, or when the source changed meanwhile.
+    """
+    if source == target:
+        raise UsageError("a store cannot be copied onto itself", fix="name another target")
+    started = time.perf_counter()
+    show = progress or _Silent()
+    with closing(open_store(source)) as origin, closing(create_or_open_store(target)) as copy:
+        info = origin.info()
+        name, version = _identity(origin, info, embedder, settings)
+        summaries = list(origin.documents())
+        show.counted(len(summaries))
+        with copy.writer(embedder=name, embedder_version=version, dim=info.dim) as writer:
+            reused = _stage(origin, summaries, writer, force=force, progress=show)
+            if origin.info().version != info.version:
+                raise StoreError(
+                    f"{source} changed while it was copied", fix="run the same command again"
+                )
+            show.committing()
+            changes = writer.commit(prune=not merge)
+        if verify:
+            _verify(origin, copy, summaries, info, whole=not merge, progress=show)
+        return CopyReport(
+            source=source,
+            target=target,
+            changes=changes,
+            documents=len(summaries),
+            passages=info.passages,
+            links=info.links,
+            reused=reused,
+            verified=verify,
+            seconds=time.perf_counter() - started,
+        )
+
+
+def _identity(
+    origin: Store, info: StoreInfo, embedder: str | None, settings: Settings | None
+) -> tuple[str, str]:
+    """Name and version of the embedder behind a store's vectors."""
+    if info.embedder_version and embedder in (None, info.embedder):
+        return info.embedder, info.embedder_version
+    from packwise.models.embedder import load_embedder
+
+    name = embedder or info.embedder
+    if not name:
+        raise UsageError(
+            f"{info.location} does not say whose vectors it holds ({info.dim} dimensions)",
+            fix="name their embedder: --embedder NAME",
+        )
+    loaded = load_embedder(name, settings or Settings.load())
+    check_vectors(origin, loaded)
+    if info.embedder_version and info.embedder_version != loaded.version:
+        raise EmbedderMismatch(
+            f"{info.location} holds vectors of {info.embedder_version}, not of {loaded.version}",
+            fix="leave out --embedder",
+        )
+    return loaded.name, loaded.version
+
+
+def check_vectors(store: Store, embedder: Embedder) -> None:
+    """Raise ``EmbedderMismatch`` unless a store's vectors are those this embedder makes.
+
+    A few passages are embedded again and compared; a store without passages agrees.
+    """
+    info = store.info()
+    if info.passages == 0:
+        return
+    if info.dim != embedder.dim:
+        raise EmbedderMismatch(
+            f"the vectors of {info.location} have {info.dim} dimensions, those of"
+            f" {embedder.name} have {embedder.dim}",
+            fix="name the embedder they were made with",
+        )
+    pairs = [
+        pair
+        for summary in _sample([s for s in store.documents() if s.passages])
+        for pair in store.document_passages(summary.id)[:1]
+    ]
+    stored = store.vectors([key for key, _ in pairs])
+    best = np.full(len(pairs), -1.0)
+    for texts in ([p.indexed_text for _, p in pairs], [p.text for _, p in pairs]):
+        best = np.maximum(best, (embedder.embed_passages(texts) * stored).sum(axis=1))
+    agreement = float(np.median(best))
+    if agreement < _LEAST_AGREEMENT:
+        raise EmbedderMismatch(
+            f"the vectors of {info.location} are not those of {embedder.name}:"
+            f" their cosine on the same texts is {agreement:.2f}",
+            fix="name the embedder they were made with",
+        )
+
+
+def _sample(summaries: Sequence[DocumentSummary]) -> Sequence[DocumentSummary]:
+    return summaries[:: max(1, len(summaries) // _SAMPLE)][:_SAMPLE]
+
+
+def _stage(
+    origin: Store,
+    summaries: Sequence[DocumentSummary],
+    writer: Writer,
+    *,
+    force: bool,
+    progress: CopyProgress,
+) -> int:
+    """Stage what the target lacks; how many documents it had already."""
+    known = {} if force else writer.source_hashes()
+    missing: list[str] = []
+    for summary in summaries:
+        if summary.source_hash and known.get(summary.id) == summary.source_hash:
+            writer.keep(summary.id)
+            progress.document()
+        else:
+            missing.append(summary.id)
+    for content in contents(origin, missing):
+        document = content.document
+        if not force and known.get(document.id) == document.source_hash:
+            writer.keep(document.id)
+        else:
+            passages = [_unversioned(passage) for passage in content.passages]
+            writer.stage(document, passages, content.vectors, content.extractions)
+        progress.document()
+    return len(summaries) - len(missing)
+
+
+def _unversioned(passage: Passage) -> Passage:
+    """A passage whose embedder the writer's own stands for: they were found to be the same."""
+    return replace(passage, embedder_version="")
+
+
+def _verify(
+    origin: Store,
+    copy: Store,
+    summaries: Sequence[DocumentSummary],
+    info: StoreInfo,
+    *,
+    whole: bool,
+    progress: CopyProgress,
+) -> None:
+    """Read the copy back and compare it with its source."""
+    made = copy.info()
+    counts = [(info.documents, made.documents), (info.passages, made.passages)]
+    if whole and any(one != other for one, other in counts):
+        raise StoreError(
+            f"{made.location} holds {made.documents} documents and {made.passages} passages,"
+            f" {info.location} {info.documents} and {info.passages}",
+            fix="packwise copy --force",
+        )
+    names = [summary.id for summary in summaries]
+    for at in range(0, len(names), _TOGETHER):
+        batch = names[at : at + _TOGETHER]
+        copied = {content.document.id: content for content in contents(copy, batch)}
+        for content in contents(origin, batch):
+            other = copied.get(content.document.id)
+            if (
+                other is None
+                or checksum(content) != checksum(other)
+                or not same_vectors(content.vectors, other.vectors)
+            ):
+                raise StoreError(
+                    f"{content.document.id} differs between {info.location} and {made.location}",
+                    fix="packwise copy --force",
+                )
+            progress.verified()
+
+
+class _Silent:
+    def counted(self, documents: int) -> None: ...
+    def document(self) -> None: ...
+    def committing(self) -> None: ...
+    def verified(self) -> None: ...

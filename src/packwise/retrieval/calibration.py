@@ -1,0 +1,312 @@
+"""From the signs of a result list to the probability that it holds the answer.
+
+Similarity says whether what was found is about what was asked. Whether the answer is there
+is another matter: a question about the right article with one wrong name in it is as similar
+as the right question. ``signs`` reads what gives such questions away off the list, cheaply;
+a ``Calibration`` weighs the signs (a logistic regression) into a probability.
+
+A pack may have a calibration of its own (``packwise calibrate``, kept in ``calibration.json``
+beside the manifest). All others get the default one, fitted on public data.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from packwise import folders
+from packwise.candidates import Candidate, Scores
+from packwise.errors import DataError
+from packwise.models.words import terms
+from packwise.passages import content_hash
+from packwise.sentences import sentence_spans
+from packwise.stores.base import StoreInfo, TermStatistics
+from packwise.stores.bm25 import idf
+
+CALIBRATION = "calibration.json"
+FORMAT = 1
+READ = 3
+"""Passages whose text is read for signs."""
+
+Source = Literal["default", "pack"]
+Signs = Mapping[str, float]
+
+SIGNS: Mapping[str, str] = {
+    "similarity": "best similarity, on the gate's scale",
+    "similarity_gap": "best similarity minus the mean of the next five",
+    "keyword": "best BM25 over its bound",
+    "keyword_gap": "best BM25 over its bound minus the mean of the next five",
+    "agreement": "one over the keyword rank of what the vector leg holds for best",
+    "unknown": "share of the question's words that no passage has",
+    "held": "share of them that the first passage has, with its headings",
+    "held_best": "share that the best of the first three passages has",
+    "together": "share that one sentence of the first three has, with its headings",
+    "together_first": "share that one sentence of the first passage has",
+    "missing": "share of the rarest word that the first passage lacks",
+    "names": "names and numbers in the question, up to four",
+    "names_missing": "names and numbers that the best sentence lacks, up to three",
+    "names_missing_first": "names and numbers that the first passage lacks, up to three",
+    "phrases": "share of neighbouring words that are neighbours in a passage too",
+    "negated": "1 when the question holds a negation",
+    "length": "logarithm of the number of its words",
+}
+"""Every sign by name, and what it is. ``cross`` comes beside them where a cross-encoder read."""
+
+CROSS = "cross"
+
+_NEXT = 5
+_MOST_NAMES = 4
+_MOST_MISSING = 3
+_MOST_CHARACTERS = 6000
+_ASKING = frozenset(
+    term
+    for word in "what who whom whose when where which why how many much did do does name has "
+    "have had were been can could would".split()
+    for term in terms(word)
+)
+# The first word of a question is capitalised for another reason.
+_NAME = re.compile(r"(?<=\s)[\"“(]?[A-Z][\w'’-]*|\b\d[\d,.]*+")
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|nor|none|neither|without|except|cannot)\b|n['’]t\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A logistic regression over some signs; means and scales are those it was fitted with."""
+
+    signs: tuple[str, ...]
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+    weights: tuple[float, ...]
+    bias: float
+
+    def probability(self, signs: Signs) -> float:
+        """The probability for these signs; each that the model weighs must be there."""
+        total = self.bias
+        for name, mean, scale, weight in zip(
+            self.signs, self.means, self.scales, self.weights, strict=True
+        ):
+            total += weight * (signs[name] - mean) / scale
+        return 1.0 / (1.0 + math.exp(-total)) if total > -700 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How signs become a probability, and what is known of its error.
+
+    ``models`` are tried in their order: the first whose signs are all there is used.
+    ``threshold`` is the probability from which on a question is answered; below
+    ``refuse_below`` the answer is as surely not there. ``facts`` say when it was fitted, on
+    what, and how well it did on questions it had not seen.
+    """
+
+    models: tuple[Model, ...]
+    source: Source = "pack"
+    threshold: float = 0.5
+    refuse_below: float = 0.5
+    embedder_version: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def probability(self, signs: Signs) -> float | None:
+        """``None`` when the search did not give the signs that are weighed."""
+        for model in self.models:
+            if all(name in signs for name in model.signs):
+                return model.probability(signs)
+        return None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The calibration as it is stored."""
+        return {
+            "format": FORMAT,
+            "source": self.source,
+            "threshold": self.threshold,
+            "refuse_below": self.refuse_below,
+            "embedder_version": self.embedder_version,
+            **self.facts,
+            "models": [
+                {
+                    "bias": model.bias,
+                    "signs": {
+                        name: {"mean": mean, "scale": scale, "weight": weight}
+                        for name, mean, scale, weight in zip(
+                            model.signs, model.means, model.scales, model.weights, strict=True
+                        )
+                    },
+                }
+                for model in self.models
+            ],
+        }
+
+
+def signs(
+    question: str,
+    scores: Sequence[Scores],
+    hits: Sequence[Candidate],
+    statistics: TermStatistics,
+) -> dict[str, float]:
+    """The signs of one result list; none unless both legs searched and found something.
+
+    ``scores`` are those of every candidate, ``hits`` the first passages of the final list,
+    ``statistics`` those of the question's terms.
+    """
+    if not hits or not any(s.similarity is not None for s in scores):
+        return {}
+    if any(s.keyword is None for s in scores):
+        return {}
+    found = _of_scores(scores)
+    asked = [term for term in dict.fromkeys(terms(question)) if term not in _ASKING]
+    asked = asked or list(dict.fromkeys(terms(question)))
+    rarity = {term: idf(statistics.passages, statistics.frequency.get(term, 0)) for term in asked}
+    total = sum(rarity.values()) or 1.0
+    shares = {term: value / total for term, value in rarity.items()}
+    found["unknown"] = sum(
+        share for term, share in shares.items() if not statistics.frequency.get(term, 0)
+    )
+    found["length"] = math.log1p(len(asked))
+    found["negated"] = 1.0 if _NEGATION.search(question) else 0.0
+    found.update(_of_texts(question, shares, hits[:READ]))
+    crossed = [s.cross for s in (hit.scores for hit in hits) if s.cross is not None]
+    if crossed:
+        found[CROSS] = max(crossed)
+    return found
+
+
+def _of_scores(scores: Sequence[Scores]) -> dict[str, float]:
+    similarities = [s.similarity if s.similarity is not None else 0.0 for s in scores]
+    keywords = [s.keyword or 0.0 for s in scores]
+    nearest = max(range(len(scores)), key=similarities.__getitem__)
+    above = sum(value > keywords[nearest] for value in keywords)
+    return {
+        "similarity": max(similarities),
+        "similarity_gap": _gap(similarities),
+        "keyword": max(keywords),
+        "keyword_gap": _gap(keywords),
+        "agreement": 1.0 / (1 + above),
+    }
+
+
+def _gap(values: list[float]) -> float:
+    best, *rest = sorted(values, reverse=True)[: _NEXT + 1]
+    return best - (sum(rest) / len(rest) if rest else 0.0)
+
+
+def _of_texts(
+    question: str, shares: Mapping[str, float], hits: Sequence[Candidate]
+) -> dict[str, float]:
+    """What the first passages hold of the question's words, and what they lack."""
+    passages: list[set[str]] = []
+    pairs: set[tuple[str, str]] = set()
+    sentences: list[list[set[str]]] = []
+    for hit in hits:
+        headings = set(terms(" ".join((hit.passage.doc_title, *hit.passage.section_path))))
+        text = hit.passage.text[:_MOST_CHARACTERS]
+        words: list[str] = []
+        own: list[set[str]] = []
+        for start, end in sentence_spans(text):
+            held = terms(text[start:end])
+            words.extend(held)
+            own.append(headings.union(held))
+        passages.append(headings.union(words))
+        sentences.append(own or [headings])
+        pairs.update(itertools.pairwise(words))
+
+    def share(held: set[str]) -> float:
+        return sum(value for term, value in shares.items() if term in held)
+
+    best = max((s for own in sentences for s in own), key=share)
+    first = passages[0]
+    names = [term for match in _NAME.finditer(question) for term in terms(match[0])]
+    asked = [term for term in terms(question) if term not in _ASKING]
+    asked_pairs = set(itertools.pairwise(asked))
+    return {
+        "held": share(first),
+        "held_best": max(share(held) for held in passages),
+        "together": share(best),
+        "together_first": max(share(held) for held in sentences[0]),
+        "missing": max((value for term, value in shares.items() if term not in first), default=0.0),
+        "names": float(min(_MOST_NAMES, len(names))),
+        "names_missing": float(min(_MOST_MISSING, sum(n not in best for n in names))),
+        "names_missing_first": float(min(_MOST_MISSING, sum(n not in first for n in names))),
+        "phrases": len(asked_pairs & pairs) / max(1, len(asked_pairs)),
+    }
+
+
+@lru_cache(maxsize=1)
+def default_calibration() -> Calibration:
+    """What packs without a calibration of their own get, fitted on public data."""
+    stored = files("packwise.retrieval").joinpath("default_calibration.json").read_text("utf-8")
+    return parse(json.loads(stored), "default_calibration.json")
+
+
+def calibration_path(info: StoreInfo) -> Path:
+    """Where a store's own calibration is kept: in a pack's folder, else in the home folder."""
+    if info.kind == "pack":
+        return Path(info.location) / CALIBRATION
+    return folders.home() / "calibrations" / f"{content_hash(info.location)}.json"
+
+
+def load_calibration(info: StoreInfo) -> Calibration:
+    """The store's own calibration, else the default one.
+
+    One fitted with another embedder's scores does not count. Raises ``DataError`` on a file
+    that cannot be understood.
+    """
+    path = calibration_path(info)
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return default_calibration()
+    except (OSError, ValueError) as error:
+        raise _bad(path, str(error)) from error
+    own = parse(content, str(path))
+    if own.embedder_version != info.embedder_version:
+        return default_calibration()
+    return own
+
+
+def parse(content: Any, name: str) -> Calibration:
+    """A stored calibration; raises ``DataError`` where it is not one."""
+    try:
+        values = cast("dict[str, Any]", content)
+        if values["format"] != FORMAT:
+            raise _bad(name, f"its format is {values['format']!r}, not {FORMAT}")
+        models = tuple(_model(model) for model in values["models"])
+        known = ("format", "source", "threshold", "refuse_below", "embedder_version", "models")
+        return Calibration(
+            models=models,
+            source="default" if values["source"] == "default" else "pack",
+            threshold=float(values["threshold"]),
+            refuse_below=float(values["refuse_below"]),
+            embedder_version=str(values["embedder_version"]),
+            facts={key: value for key, value in values.items() if key not in known},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _bad(name, f"lacks or garbles {error}") from error
+
+
+def _model(content: Any) -> Model:
+    weighed = cast("dict[str, dict[str, float]]", content["signs"])
+    return Model(
+        signs=tuple(weighed),
+        means=tuple(float(w["mean"]) for w in weighed.values()),
+        scales=tuple(float(w["scale"]) for w in weighed.values()),
+        weights=tuple(float(w["weight"]) for w in weighed.values()),
+        bias=float(content["bias"]),
+    )
+
+
+def _bad(path: Path | str, why: str) -> DataError:
+    reason = " ".join(why.split())
+    return DataError(
+        f"{path} is not a calibration: {reason}",
+        fix="packwise calibrate STORE GOLDENS, or remove the file",
+    )

@@ -1,0 +1,360 @@
+"""Questions to the graph itself: what a name stands for, what is said of it, what ties two.
+
+Names lead on in four ways, the surest first: relations a language model extracted, the
+authors' own links, an article that mentions another's title, and passages that name both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from packwise.entities import KeyMatcher, name_key, names_in, phrases, title_aliases
+from packwise.errors import UsageError
+from packwise.stores.base import Key, Store
+from packwise.stores.knowledge import Entity, EntityId, Place
+
+MOST_HOPS = 6
+MOST_PATHS = 5
+MOST_FACTS = 50
+
+_FOLLOWED = 48
+"""Names of one hop that are followed, the rarest first: a name on every page leads nowhere."""
+_PLACES = 24
+_PASSAGES = 64
+_RELATIONS = 64
+_LINKS = 400
+
+
+class Tie(IntEnum):
+    """What ties two names, the surest first."""
+
+    RELATION = 0
+    LINK = 1
+    TITLE = 2
+    NAME = 3
+
+
+_WORDS = {Tie.LINK: "links to", Tie.TITLE: "mentions", Tie.NAME: "is named together with"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One tie, in the direction in which the documents have it.
+
+    ``place`` is the passage that shows it, where there is one.
+    """
+
+    source: str
+    relation: str
+    target: str
+    tie: Tie
+    place: Place | None = None
+    context: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "relation": self.relation,
+            "target": self.target,
+            "kind": self.tie.name.lower(),
+            "article": self.place.title or self.place.document if self.place else None,
+            "context": self.context,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.relation} {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The steps from one name to another; ``nodes`` are the names on the way."""
+
+    nodes: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def hops(self) -> int:
+        return len(self.steps)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "source": self.nodes[0],
+            "target": self.nodes[-1],
+            "hops": self.hops,
+            "nodes": list(self.nodes),
+            "steps": [step.as_dict() for step in self.steps],
+        }
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.steps))
+
+
+def find_entity(store: Store, name: str) -> Entity | None:
+    """What a store knows under a name: by its exact key, else the most named one like it."""
+    keys = keys_of(name)
+    known = store.entities_named(keys)
+    for key in keys:
+        if key in known:
+            return known[key]
+    similar = store.entities_like(name, 1) if name_key(name) else []
+    return similar[0] if similar else None
+
+
+def keys_of(name: str) -> list[str]:
+    """The keys under which a store may know a name, the likeliest first."""
+    found = [name_key(name), *title_aliases(name), *(n.key for n in names_in(name))]
+    return list(dict.fromkeys(key for key in found if key))
+
+
+def articles_of(store: Store, entity: Entity, most: int = _PLACES) -> list[str]:
+    """The titles of the articles that an entity titles, is named in, or is defined in."""
+    places = list(store.mentions([entity.id], most).get(entity.id, ()))
+    places += [fact.place for fact in store.facts_about([entity.key], most)]
+    titles = [titled.title or titled.document for titled in entity.titled]
+    return list(dict.fromkeys([*titles, *(place.title or place.document for place in places)]))
+
+
+def facts_about(store: Store, name: str, most: int = MOST_FACTS) -> list[str]:
+    """What the documents say of a name: of it as a subject, then in the article it titles."""
+    entity = find_entity(store, name)
+    keys = keys_of(name) + ([entity.key] if entity else [])
+    stored = list(store.facts_about(list(dict.fromkeys(keys)), most))
+    documents = [titled.document for titled in entity.titled] if entity else []
+    by_document = store.passages_of(documents, _PASSAGES) if documents else {}
+    passages = [key for document in documents for key in by_document.get(document, ())]
+    held = store.facts_of(passages) if passages else {}
+    stored += [fact for key in passages for fact in held.get(key, ())]
+    return list(dict.fromkeys(" ".join(fact.text.split()) for fact in stored))[:most]
+
+
+def named_in(store: Store, question: str) -> list[Entity]:
+    """The entities a question names, in the order in which it does."""
+    runs, names = phrases(question), [name.key for name in names_in(question)]
+    known = store.entities_named(list(dict.fromkeys([*names, *runs])))
+    titles = KeyMatcher(key for key, entity in known.items() if entity.titled)
+    named = dict.fromkeys(mention.key for mention in titles.mentions(question))
+    named.update(dict.fromkeys(key for key in names if key in known))
+    folded = f" {' '.join(part for part in question.casefold().split())} "
+    # "Glory" in "Jump for Glory" is not named by itself.
+    whole = [key for key in named if not any(f" {key} " in f" {k} " for k in named if k != key)]
+    ordered = sorted(whole, key=lambda key: (folded.find(key) < 0, folded.find(key)))
+    return [known[key] for key in ordered]
+
+
+def find_paths(
+    store: Store, source: Entity, target: Entity, max_hops: int = 3, most: int = MOST_PATHS
+) -> list[Path]:
+    """The shortest paths between two entities, the surest ties first; empty if there is none
+    of at most ``max_hops`` steps."""
+    if not 1 <= max_hops <= MOST_HOPS:
+        raise UsageError(f"max_hops is 1 to {MOST_HOPS}, not {max_hops}")
+    graph = _Graph(store)
+    start, goal = graph.add(source), graph.add(target)
+    if start == goal:
+        return []
+    sides = (_Side(start), _Side(goal))
+    for _ in range(max_hops):
+        near, far = sorted(sides, key=lambda side: len(side.frontier))
+        if not near.frontier:
+            return []
+        near.advance(graph)
+        met = near.reached.keys() & far.reached.keys()
+        if met:
+            break
+    else:
+        return []
+    paths = [_joined(graph, sides[0], sides[1], node) for node in sorted(met)]
+    paths.sort(key=lambda path: (path.hops, sum(step.tie for step in path.steps), path.nodes))
+    return paths[:most]
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A tie from one node of the walk to another."""
+
+    near: str
+    far: str
+    step: Step
+
+
+class _Graph:
+    """The part of the graph that a walk has seen: names as nodes, what is known of each."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.labels: dict[str, str] = {}
+        self._ids: dict[str, dict[EntityId, None]] = {}
+        self._documents: dict[str, dict[str, None]] = {}
+        self._weights: dict[str, int] = {}
+
+    def add(self, entity: Entity) -> str:
+        """The node of an entity: an alias of one article is that article."""
+        articles = dict.fromkeys(titled.article for titled in entity.titled)
+        node = next(iter(articles)) if len(articles) == 1 else entity.key
+        label = entity.titled[0].title if len(articles) == 1 else entity.label or entity.key
+        self.labels.setdefault(node, label)
+        self._ids.setdefault(node, {})[entity.id] = None
+        self._documents.setdefault(node, {}).update(
+            dict.fromkeys(titled.document for titled in entity.titled)
+        )
+        self._weights[node] = max(self._weights.get(node, 0), entity.passages)
+        return node
+
+    def add_article(self, place: Place) -> str:
+        """The node of the article a passage belongs to."""
+        node = place.article
+        self.labels.setdefault(node, place.title or place.document)
+        self._documents.setdefault(node, {})[place.document] = None
+        self._weights.setdefault(node, 1)
+        return node
+
+    def surer(self, edge: _Edge) -> _Edge:
+        """The edge, as a link where the author of the mention made it one: from the far end
+        of a link only the mention is seen."""
+        if edge.step.tie is not Tie.TITLE:
+            return edge
+        for node, far in ((edge.near, edge.far), (edge.far, edge.near)):
+            targets = self._documents.get(far, {})
+            for _, link in self._store.links(list(self._documents.get(node, ()))):
+                if link.target in targets:
+                    anchor = " ".join(link.anchor.split())
+                    step = self._step(node, Tie.LINK, far, edge.step.place, anchor)
+                    return _Edge(edge.near, edge.far, step)
+        return edge
+
+    def rarest(self, nodes: Iterable[str]) -> list[str]:
+        ordered = sorted(nodes, key=lambda node: (self._weights.get(node, 1), node))
+        return ordered[:_FOLLOWED]
+
+    def edges(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+        """Everything these nodes lead to, the surest ties first."""
+        self._complete(nodes)
+        yield from self._relations(nodes)
+        yield from self._links(nodes)
+        yield from self._own_mentions(nodes)
+        yield from self._mentioned(nodes)
+
+    def _complete(self, nodes: Sequence[str]) -> None:
+        """Look up the entities of nodes that were met as articles only."""
+        bare = [node for node in nodes if node not in self._ids]
+        for key, entity in self._store.entities_named(bare).items():
+            self._ids.setdefault(key, {})[entity.id] = None
+
+    def _relations(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+        found = self._store.relations_of(nodes, _RELATIONS)
+        ends = list(dict.fromkeys(key for r in found for key in (r.source, r.target)))
+        known = {key: self.add(e) for key, e in self._store.entities_named(ends).items()}
+        here = set(nodes)
+        for relation in found:
+            source = known.get(relation.source, relation.source)
+            target = known.get(relation.target, relation.target)
+            for node in (source, target):
+                self.labels.setdefault(node, node)
+            step = Step(
+                self.labels[source],
+                relation.relation,
+                self.labels[target],
+                Tie.RELATION,
+                relation.place,
+                relation.context,
+            )
+            if source in here:
+                yield _Edge(source, target, step)
+            if target in here:
+                yield _Edge(target, source, step)
+
+    def _links(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+        owner = self._owners(nodes)
+        links = [
+            (document, link)
+            for document, link in self._store.links(list(owner))
+            if link.target and link.target not in owner
+        ][:_LINKS]
+        targets = list(dict.fromkeys(link.target for _, link in links if link.target))
+        places = self._places(targets)
+        for document, link in links:
+            place = places.get(link.target or "")
+            if place is not None:
+                node, far = owner[document], self.add_article(place)
+                context = " ".join(link.anchor.split())
+                yield _Edge(node, far, self._step(node, Tie.LINK, far, None, context))
+
+    def _own_mentions(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+        """What the passages of these articles name."""
+        owner = self._owners(nodes)
+        passages = self._store.passages_of(list(owner), _PASSAGES) if owner else {}
+        keys = [key for found in passages.values() for key in found]
+        for held in self._store.entities_of(keys).values() if keys else ():
+            node = owner[held.place.document]
+            for entity in held.entities:
+                far = self.add(entity)
+                if far != node:
+                    yield _Edge(node, far, self._step(node, Tie.TITLE, far, held.place))
+
+    def _mentioned(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+        """The articles that name these nodes, and what they name in the same passage."""
+        owner = {id: node for node in nodes for id in self._ids.get(node, ())}
+        places = self._store.mentions(list(owner), _PLACES) if owner else {}
+        by_passage: dict[Key, list[str]] = {}
+        for id, found in places.items():
+            for place in found:
+                node, far = owner[id], self.add_article(place)
+                if far != node:
+                    yield _Edge(node, far, self._step(far, Tie.TITLE, node, place))
+                by_passage.setdefault(place.key, []).append(node)
+        for key, held in self._store.entities_of(list(by_passage)).items() if by_passage else ():
+            for entity in held.entities:
+                far = self.add(entity)
+                for node in dict.fromkeys(by_passage[key]):
+                    if far != node:
+                        yield _Edge(node, far, self._step(node, Tie.NAME, far, held.place))
+
+    def _owners(self, nodes: Sequence[str]) -> dict[str, str]:
+        return {name: node for node in nodes for name in self._documents.get(node, ())}
+
+    def _places(self, documents: Sequence[str]) -> Mapping[str, Place]:
+        first = self._store.passages_of(documents, 1) if documents else {}
+        keys = [key for found in first.values() for key in found]
+        held = self._store.entities_of(keys).values() if keys else ()
+        return {found.place.document: found.place for found in held}
+
+    def _step(
+        self, source: str, tie: Tie, target: str, place: Place | None, context: str = ""
+    ) -> Step:
+        return Step(self.labels[source], _WORDS[tie], self.labels[target], tie, place, context)
+
+
+class _Side:
+    """One end of a search for paths: the nodes reached, each by its surest tie."""
+
+    def __init__(self, start: str) -> None:
+        self.reached: dict[str, _Edge | None] = {start: None}
+        self.frontier: list[str] = [start]
+
+    def advance(self, graph: _Graph) -> None:
+        """One hop further."""
+        new: dict[str, _Edge] = {}
+        for edge in graph.edges(self.frontier):
+            known = new.get(edge.far)
+            if edge.far not in self.reached and (known is None or edge.step.tie < known.step.tie):
+                new[edge.far] = edge
+        self.reached.update(new)
+        self.frontier = graph.rarest(new)
+
+    def way(self, node: str) -> list[_Edge]:
+        """The edges from the start to a node."""
+        edges: list[_Edge] = []
+        while (edge := self.reached[node]) is not None:
+            edges.append(edge)
+            node = edge.near
+        return edges[::-1]
+
+
+def _joined(graph: _Graph, first: _Side, second: _Side, node: str) -> Path:
+    ahead, back = first.way(node), second.way(node)
+    nodes = [*(edge.near for edge in ahead), node, *(edge.near for edge in reversed(back))]
+    steps = [graph.surer(edge).step for edge in (*ahead, *reversed(back))]
+    return Path(tuple(graph.labels[name] for name in nodes), tuple(steps))

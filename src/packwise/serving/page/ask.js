@@ -1,0 +1,274 @@
+// The question, the answer as it is written, and the way it was found.
+
+import * as api from "./api.js";
+import { aroundAnswer, drawing } from "./around.js";
+import { budget } from "./budget.js";
+import { confidence } from "./confidence.js";
+import { clear, count, el, many, time } from "./dom.js";
+import { moves } from "./moves.js";
+import { notice } from "./notice.js";
+import { openArticle, openPassage, safeLink } from "./panel.js";
+import { colour, found, picture, sectionText } from "./picture.js";
+import { prose } from "./prose.js";
+import { settingsForm } from "./settings.js";
+import { stageRow } from "./stages.js";
+
+export function mount(root, page) {
+  const box = el("textarea", {
+    id: "question", name: "q", rows: 1, autocomplete: "off", maxlength: 8000, enterkeyhint: "send",
+    placeholder: "What do you want to know?", "aria-label": "Question", "aria-keyshortcuts": "/",
+    oninput: () => grow(),
+    onkeydown: (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        submit();
+      }
+    },
+  });
+  const go = el("button", { type: "submit", class: "main" }, "Ask");
+  const form = settingsForm("with", { fields: ["graph", "rerank", "fusion", "mode", "policy", "expansion", "max_results"] });
+  const extractive = el("input", { type: "checkbox", id: "with-extractive" });
+  const title = el("h1", {});
+  const about = el("p", { class: "about soft" });
+  const examples = el("div", { class: "examples" });
+  const result = el("div", { class: "result", hidden: true });
+  const extra = {};
+  let running = null;
+  let last = null;
+
+  root.append(
+    el("div", { class: "hero" }, title, about),
+    el("form", { class: "question", role: "search", onsubmit: (event) => { event.preventDefault(); submit(); } },
+      el("div", { class: "box" }, box, el("kbd", { class: "slash", "aria-hidden": "true" }, "/"), go),
+      el("details", { class: "with" }, el("summary", {}, "Settings"),
+        el("div", { class: "fields" }, form.rows,
+          el("div", { class: "field check" }, extractive, el("label", { for: "with-extractive" }, "Sentences only, no language model"))))),
+    examples, result);
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || root.hidden) return;
+    if (event.target.closest("input, textarea, select, dialog")) return;
+    event.preventDefault();
+    box.focus();
+    box.select();
+  });
+
+  function asked(yes) {
+    root.classList.toggle("asked", yes);
+    examples.hidden = yes;
+    result.hidden = !yes;
+  }
+
+  function grow() {
+    box.style.setProperty("height", "auto");
+    box.style.setProperty("height", `${box.scrollHeight}px`);
+  }
+
+  function submit() {
+    const question = box.value.trim();
+    if (!question) return box.focus();
+    for (const name of Object.keys(extra)) delete extra[name];
+    page.go("ask", { q: question });
+    run(question);
+  }
+
+  async function run(question) {
+    running?.abort();
+    running = new AbortController();
+    const { signal } = running;
+    last = question;
+    const body = { question, store: page.store.name, ...form.read(), ...extra };
+    if (extractive.checked) body.extractive = true;
+    asked(true);
+    const written = el("div", { class: "answer", "aria-live": "polite", "aria-busy": "true", "aria-label": "Answer" }, el("p", { class: "waiting soft" }, "Looking for it…"));
+    const aside = el("aside", { class: "sources", "aria-label": "Sources" });
+    const meta = el("p", { class: "meta soft" });
+    const below = el("div", { class: "found" });
+    const stop = el("button", { type: "button", class: "quiet", onclick: () => running.abort() }, "Stop");
+    clear(result, el("div", { class: "answered" }, el("div", {}, written, meta, stop), aside), below);
+    page.say("Looking for an answer.");
+
+    let text = "";
+    try {
+      for await (const { event, data } of api.stream(body, signal)) {
+        if (event === "piece") {
+          text += data.text;
+          clear(written, prose(text, (number) => el("span", { class: "cite" }, number)));
+        } else if (event === "answer") {
+          written.setAttribute("aria-busy", "false");
+          stop.remove();
+          answered(data, body, { written, aside, meta, below, signal });
+        }
+      }
+    } catch (error) {
+      stop.remove();
+      written.setAttribute("aria-busy", "false");
+      if (error.name === "AbortError") {
+        if (running.signal === signal) meta.textContent = "Stopped.";
+        written.querySelector(".waiting")?.remove();
+        return;
+      }
+      if (!(error instanceof api.Trouble)) throw error;
+      if (!text) clear(written);
+      written.after(notice(error, () => run(question)));
+    }
+  }
+
+  function answered(answer, body, { written, aside, meta, below, signal }) {
+    const cited = new Map(answer.citations.map((citation) => [citation.marker, citation]));
+    const taken = new Map(answer.citations.map((citation) => [citation.marker, sentence(answer.answer, citation)]));
+    const openCitation = (citation) =>
+      openPassage({ ...citation, section: citation.section_path, quote: citation.text, sentence: taken.get(citation.marker) }, answer.store);
+    const gated = answer.query_type === "confidence_gated_fallback";
+    clear(written, prose(answer.answer, (number) => {
+      const citation = cited.get(number);
+      return citation && el("button", {
+        type: "button", class: `cite ${colour(number)}`, "aria-label": `Source ${number}: ${citation.title}`, onclick: () => openCitation(citation),
+      }, number);
+    }));
+    written.classList.toggle("gated", gated);
+    const paragraphs = written.querySelectorAll(":scope > p");
+    if (paragraphs.length > 1 && paragraphs[0].textContent.length < 60) paragraphs[0].classList.add("short");
+    const took = answer.trace.stages.reduce((sum, stage) => sum + stage.ms, 0);
+    const own = gated && answer.answered_by !== "none" ? " from its own knowledge, for the pack does not cover it" : "";
+    const by = { extractive: "Sentences of the documents", none: gated ? "Held back by the confidence gate" : "Nobody answered" }[answer.answered_by] ?? `Written by ${answer.answered_by}${own}`;
+    const spent = answer.token_usage.api_calls ? `, ${count(answer.token_usage.input_tokens)} tokens in and ${count(answer.token_usage.output_tokens)} out` : "";
+    clear(meta, `${by}${spent}. Confidence ${answer.confidence.toFixed(2)}. ${time(took)}.`);
+    for (const line of answer.degraded) meta.after(el("p", { class: "degraded" }, line.charAt(0).toUpperCase() + line.slice(1)));
+    clear(aside, answer.citations.length
+      ? [el("h2", {}, answer.citations.length === 1 ? "Source" : "Sources"), el("ol", {}, answer.citations.map((citation) => el("li", {},
+          el("button", { type: "button", class: "source", onclick: () => openCitation(citation) },
+            el("span", { class: `chip ${colour(citation.marker)}` }, citation.marker),
+            el("span", {}, el("b", {}, citation.title), el("span", { class: "soft path" }, sectionText(citation.section_path)), el("span", { class: "excerpt" }, excerpt(citation, taken.get(citation.marker))))),
+          safeLink(citation.url) ? el("a", { class: "small", href: citation.url, target: "_blank", rel: "noreferrer noopener" }, "original page") : null)))]
+      : [el("h2", {}, "Sources"), el("p", { class: "soft" }, gated ? "None: nothing in this pack is close enough to the question." : "None.")]);
+    page.say(gated ? "The question was held back." : `Answered from ${many(answer.citations.length, "source")}.`);
+    if (answer.entities.length || answer.facts.length) meta.after(known(answer));
+    way(answer, body, below, signal);
+  }
+
+  function known({ entities, facts }) {
+    return el("details", { class: "known" }, el("summary", {}, "Names and facts in what was read"),
+      el("ul", { class: "tags" }, entities.map((name) => el("li", {}, name))),
+      facts.length ? el("ul", { class: "fact-list" }, facts.map((fact) => el("li", {}, fact))) : null);
+  }
+
+  async function way(answer, body, below, signal) {
+    const part = (id, title, ...content) => el("section", { class: "part", id, "aria-labelledby": `${id}-title` }, el("h3", { id: `${id}-title` }, title), content);
+    const open = (passage) => openPassage(passage, answer.store);
+    const standing = el("div", {});
+    const packed = el("div", {});
+    const near = el("div", {});
+    // A pack that was calibrated brings a threshold of its own.
+    const threshold = answer.trace.stages.find((stage) => stage.name === "gate")?.threshold ?? body.threshold ?? page.store.defaults.threshold;
+    const gated = !answer.trace.packing;
+    clear(below,
+      el("div", { class: "found-head" }, el("h2", {}, "How it was found"),
+        el("a", { class: "button", href: `#/compare?${new URLSearchParams({ q: body.question })}` }, "Compare settings"),
+        el("button", { type: "button", class: "quiet", onclick: () => save(answer) }, "Save the record")),
+      part("stages", "Steps", stageRow(answer.trace.stages)),
+      part("candidates", gated ? "What came closest" : "Candidates", standing),
+      gated ? null : part("budget", "Token budget", packed),
+      part("confidence", "Confidence", confidence(answer, threshold, (value) => { extra.threshold = value; run(last); })),
+      gated ? null : part("around", "Articles around the answer", near));
+    // The picture without the ranking is drawn first: that one may have to wait its turn.
+    let drawn = picture(answer, null);
+    try {
+      drawn = await found(answer, body, signal);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!(error instanceof api.Trouble)) throw error;
+      standing.before(notice(error));
+    }
+    clear(standing, moves(drawn, open));
+    if (gated) return;
+    clear(packed, budget(drawn, {
+      open,
+      again: async (tokens) => {
+        const packedAgain = await api.ask({ ...body, budget: tokens, extractive: true }, signal);
+        return found(packedAgain, body, signal);
+      },
+      use: (tokens) => { extra.budget = tokens; run(last); },
+    }));
+    try {
+      clear(near, drawing(await aroundAnswer(drawn, answer.store, signal), (document, title) => openArticle(document, title, answer.store)));
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      if (!(error instanceof api.Trouble)) throw error;
+      clear(near, notice(error));
+    }
+  }
+
+  async function suggest(store) {
+    clear(examples);
+    title.textContent = `Ask ${store.name}`;
+    about.textContent = store.documents === null
+      ? "Answers come from its documents, with their sources."
+      : `${many(store.documents, "article")}, ${many(store.passages, "passage")}, ${many(store.links, "link")}. Answers come from these, with their sources.`;
+    const { articles } = await api.articles({ store: store.name, limit: 3 });
+    const made = await Promise.all(articles.map((entry) => api.article(entry.id, store.name)));
+    if (page.store !== store) return;
+    const asked = made.map((article) => {
+      const headings = article.sections.map((section) => section.path.at(-1)).filter((heading) => heading && heading.length > 6 && heading !== article.title);
+      const heading = headings.find((text) => text.split(" ").length >= 3) ?? headings[0];
+      return heading ? `${article.title}: ${heading.charAt(0).toLowerCase()}${heading.slice(1)}` : article.title;
+    });
+    clear(examples, asked.length ? el("span", { class: "soft" }, "Try") : null,
+      asked.map((text) => el("button", { type: "button", class: "example", onclick: () => { box.value = text; grow(); submit(); } }, text)));
+  }
+
+  return {
+    show({ q }) {
+      if (q && q !== last) {
+        box.value = q;
+        grow();
+        run(q);
+      } else if (!q && last) {
+        running?.abort();
+        last = null;
+        box.value = "";
+        grow();
+        asked(false);
+      }
+      if (!q) box.focus({ preventScroll: true });
+    },
+    store(store) {
+      form.use(store.defaults);
+      for (const name of Object.keys(extra)) delete extra[name];
+      suggest(store).catch((error) => {
+        if (!(error instanceof api.Trouble)) throw error;
+        clear(examples); // Examples are a courtesy; asking says what is wrong.
+      });
+      if (last && !root.hidden) run(last);
+      else last = null; // Asked of another store: ask again when it is shown.
+    },
+  };
+}
+
+/** The whole answer with its trace, as a file. */
+function save(answer) {
+  const address = URL.createObjectURL(new Blob([JSON.stringify(answer, null, 2)], { type: "application/json" }));
+  el("a", { href: address, download: `answer-${answer.trace_id}.json` }).click();
+  URL.revokeObjectURL(address);
+}
+
+/** The sentence of a source that the answer repeats before citing it; "" when it has other words. */
+function sentence(answer, citation) {
+  for (const line of answer.split("\n")) {
+    let from = 0;
+    for (const mark of line.matchAll(/\s*\[(\d+)\]/g)) {
+      const said = line.slice(from, mark.index).replace(/^[\s\-*•]+/, "").trim();
+      from = mark.index + mark[0].length;
+      if (Number(mark[1]) === citation.marker && said.length > 20 && citation.text.includes(said)) return said;
+    }
+  }
+  return "";
+}
+
+/** The start of a source, or what stands around the sentence that was taken. */
+function excerpt(citation, said) {
+  const at = said ? citation.text.indexOf(said) : 0;
+  if (at < 120) return citation.text;
+  const start = citation.text.indexOf(" ", at - 60) + 1;
+  return `… ${citation.text.slice(start)}`;
+}

@@ -1,0 +1,242 @@
+"""``/v1/search``, ``/v1/context``, ``/v1/ask`` and ``/v1/trace``."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from packwise.answering.answer import Answer
+from packwise.context.packer import Context
+from packwise.errors import PackwiseError
+from packwise.retrieval.pipeline import Ranking
+from packwise.serving import sse
+from packwise.serving.bodies import AskBody, ContextBody, SearchBody
+from packwise.serving.callers import Caller, filter_of, readable
+from packwise.serving.refusals import Refusal, refusal_of, without_paths
+from packwise.serving.served import ServedStore
+from packwise.serving.shapes import moves, ranking_record, scores_record
+from packwise.serving.state import Json, Serving, body, caller, note, serving
+
+
+async def search(request: Request) -> Response:
+    """Passages, best first."""
+    state, who = serving(request), caller(request)
+    asked = await body(request, SearchBody)
+    state.check_question(asked.query, "query")
+    for text in asked.alternatives:
+        state.check_question(text, "alternatives")
+    store = state.stores.get(asked.store)
+    _note(request, state, store, asked.query)
+    where = filter_of(who, asked.where)
+
+    def work() -> Ranking:
+        return store.library.search(
+            asked.query,
+            asked.k,
+            mode=asked.mode,
+            fusion=asked.fusion,
+            where=where,
+            alternatives=tuple(asked.alternatives),
+            graph=asked.graph,
+            rerank=asked.rerank,
+        )
+
+    ranking = await state.work.run(work)
+    record = searched(state, who, store, ranking)
+    if not asked.trace:
+        del record["trace"]
+    return Json(record)
+
+
+def searched(state: Serving, who: Caller, store: ServedStore, ranking: Ranking) -> dict[str, Any]:
+    """A ranking as it is sent, its trace kept."""
+    trace = served_trace(ranking.trace.as_dict())
+    state.metrics.stages(ranking.trace.timings_ms())
+    state.telemetry.stages(trace["stages"])
+    hits = [(h.passage.id, h.passage.doc_title, scores_record(h.scores)) for h in ranking.hits]
+    trace["candidates"] = moves(hits)
+    name = state.traces.keep(
+        who,
+        "search",
+        store.name,
+        {"question": ranking.query.text, "confidence": ranking.confidence, "trace": trace},
+    )
+    record = ranking_record(ranking)
+    degraded = trace["degraded"]
+    return {
+        "store": store.name,
+        **record,
+        "probability": ranking.probability,
+        "degraded": degraded,
+        "trace_id": name,
+        "trace": trace,
+    }
+
+
+async def context(request: Request) -> Response:
+    """Passages packed into a budget."""
+    state, who = serving(request), caller(request)
+    asked = await body(request, ContextBody)
+    state.check_question(asked.question)
+    store = state.stores.get(asked.store)
+    _note(request, state, store, asked.question)
+    where = filter_of(who, asked.where)
+
+    def work() -> Context:
+        return store.library.context(
+            asked.question,
+            asked.budget,
+            policy=asked.policy,
+            mode=asked.mode,
+            fusion=asked.fusion,
+            where=where,
+            graph=asked.graph,
+            rerank=asked.rerank,
+        )
+
+    packed = await state.work.run(work)
+    return Json(packed_record(state, who, store, packed))
+
+
+def packed_record(
+    state: Serving, who: Caller, store: ServedStore, packed: Context
+) -> dict[str, Any]:
+    """A context as it is sent, its trace kept."""
+    record = packed.as_dict()
+    name = state.traces.keep(
+        who,
+        "context",
+        store.name,
+        {
+            "question": packed.question,
+            "confidence": packed.confidence,
+            "trace": {"packing": record["trace"]},
+        },
+    )
+    return {"store": store.name, **record, "trace_id": name}
+
+
+async def ask(request: Request) -> Response:
+    """An answer, whole or as events."""
+    state, who = serving(request), caller(request)
+    asked = await body(request, AskBody)
+    state.check_question(asked.question)
+    store = state.stores.get(asked.store)
+    _note(request, state, store, asked.question)
+    how = how_of(asked, who)
+    if asked.stream:
+        state.work.check_room()
+        return StreamingResponse(
+            _events(state, who, store, asked.question, how),
+            media_type=sse.MEDIA_TYPE,
+            headers=sse.HEADERS,
+        )
+    answer = await state.work.run(lambda: store.library.ask(asked.question, **how))
+    return Json(answered(state, who, store, answer))
+
+
+def how_of(asked: AskBody, who: Caller) -> dict[str, Any]:
+    """The request as ``Library.ask`` takes it."""
+    how: dict[str, Any] = {
+        "max_results": asked.max_results,
+        "budget": asked.budget,
+        "policy": asked.policy,
+        "mode": asked.mode,
+        "fusion": asked.fusion,
+        "graph": asked.graph,
+        "rerank": asked.rerank,
+        "expansion": asked.expansion,
+        "threshold": asked.threshold,
+        "synthesis": False if asked.extractive else None,
+        "where": filter_of(who, asked.where),
+    }
+    if who.restricted:
+        # Examples are the pack's, whoever's documents they were taken from.
+        how["few_shot"] = False
+    return how
+
+
+async def _events(
+    state: Serving, who: Caller, store: ServedStore, question: str, how: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    try:
+        async for piece in state.work.stream(lambda: store.library.ask_stream(question, **how)):
+            if piece is None:
+                yield sse.WAITING
+            elif isinstance(piece, str):
+                yield sse.event("piece", {"text": piece})
+            else:
+                yield sse.event("answer", answered(state, who, store, piece))
+    except (Refusal, PackwiseError) as error:
+        told = error if isinstance(error, Refusal) else refusal_of(error)
+        yield sse.event("error", told.as_dict())
+
+
+def answered(state: Serving, who: Caller, store: ServedStore, answer: Answer) -> dict[str, Any]:
+    """An answer as it is sent, its trace kept."""
+    record = answer.as_dict()
+    trace = served_trace(record["trace"])
+    if who.restricted:
+        record["entities"] = _readable(who, answer)
+    record["degraded"] = [without_paths(line) for line in record["degraded"]]
+    state.metrics.count(
+        "packwise_answers_total",
+        query_type=answer.query_type,
+        by=answer.answered_by if answer.answered_by in ("extractive", "none") else "model",
+    )
+    if answer.trace is not None:
+        state.metrics.stages(answer.trace.timings_ms())
+        state.telemetry.stages(trace["stages"])
+    packing = trace["packing"]
+    if packing is not None:
+        entries = sorted(packing["selected"] + packing["dropped"], key=lambda e: e["rank"])
+        trace["candidates"] = moves(
+            [
+                (entry["id"], store.title(entry["document"]), entry["scores"])
+                for entry in entries
+                if entry.get("attached_to") is None
+            ]
+        )
+    name = state.traces.keep(
+        who,
+        "ask",
+        store.name,
+        {
+            "question": answer.question,
+            "confidence": answer.confidence,
+            "query_type": answer.query_type,
+            "trace": trace,
+        },
+    )
+    return {"store": store.name, **record, "trace": trace, "trace_id": name}
+
+
+def _readable(who: Caller, answer: Answer) -> list[str]:
+    """The entities whose names the caller reads in the context."""
+    if answer.context is None:
+        return []
+    texts = [answer.context.text, *(passage.text for passage in answer.context.passages)]
+    return [name for name in answer.entities if readable(who, name, texts)]
+
+
+def served_trace(trace: dict[str, Any]) -> dict[str, Any]:
+    """A trace as it leaves this machine."""
+    return {**trace, "degraded": [without_paths(line) for line in trace.get("degraded", ())]}
+
+
+async def trace(request: Request) -> Response:
+    """The record of an earlier question of the same caller."""
+    state = serving(request)
+    found = state.traces.get(caller(request), request.path_params["id"])
+    if found is None:
+        raise Refusal(404, "no_such_trace", "there is no such trace, or it was another key's")
+    return Json(found)
+
+
+def _note(request: Request, state: Serving, store: ServedStore, question: str) -> None:
+    note(request, store=store.name, characters=len(question))
+    if state.log.questions:
+        note(request, question=question)

@@ -1,0 +1,1 @@
+"""PostgreSQL: passages behind the Store protocol, and knowledge nodes of many tenants."""

@@ -1,0 +1,313 @@
+"""One build in PostgreSQL: staged piece by piece, then made visible by a single commit.
+
+A session lock keeps other builds out and ends with the connection, however that ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from packwise.entities import Extraction
+from packwise.errors import EmbedderMismatch, StoreBusy, StoreError, UsageError
+from packwise.passages import Document, Passage
+from packwise.stores.base import Vectors, WriteSummary
+from packwise.stores.naming import check_extractions
+from packwise.stores.postgres.commit import build_vector_index, switch
+from packwise.stores.postgres.errors import speaking
+from packwise.stores.postgres.migrations import migrate
+from packwise.stores.postgres.passages_schema import COMPONENT, MIGRATIONS
+from packwise.stores.postgres.pool import Pool
+from packwise.stores.postgres.state import State, read_state
+from packwise.stores.postgres.text import given, held
+from packwise.stores.rows import checked, normalised, pack_payload, storable
+from packwise.stores.takeover import Plan
+
+if TYPE_CHECKING:
+    from packwise.stores.postgres.driver import Connection
+
+_LOCK = 0x70617373
+_LOCK_PAUSES = (0.0, 0.1, 0.3)
+"""Waits between attempts: a server notices after a moment that a killed build is gone."""
+_FLUSH_PASSAGES = 256
+_FLUSH_SECONDS = 2.0
+_LONGEST_ID = 2000
+"""Bytes of the longest document id: an index of PostgreSQL takes no longer keys."""
+
+_log = logging.getLogger(__name__)
+
+
+class PostgresWriter:
+    """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        embedder: str,
+        embedder_version: str,
+        dim: int,
+        *,
+        allow_mismatch: bool = False,
+    ) -> None:
+        self._location = pool.location
+        self._embedder = embedder
+        self._version = embedder_version
+        self._dim = dim
+        self._guard = threading.RLock()
+        self._kept: set[str] = set()
+        self._staged: set[str] = set()
+        self._known: dict[str, str] = {}
+        self._documents: list[tuple[str, str, str, bytes]] = []
+        self._vectors: dict[str, bytes] = {}
+        self._since = 0.0
+        self._reembed = False
+        self._done = False
+        connection = pool.dedicated()
+        self._connection: Connection | None = connection
+        try:
+            with speaking(self._location):
+                self._begin(connection, allow_mismatch)
+        except BaseException:
+            self.close()
+            raise
+
+    def source_hashes(self) -> Mapping[str, str]:
+        """Document id to source hash: what is stored or already staged, newest wins.
+
+        While a store is embedded anew, what the old embedder left does not count.
+        """
+        return dict(self._known)
+
+    def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
+        """The vectors this store already has for these passage content hashes.
+
+        What comes next is the embedding of the others, so what is staged is saved first.
+        """
+        with self._guard, speaking(self._location):
+            connection = self._writable()
+            self._flush(connection)
+            wanted = list(dict.fromkeys(hashes))
+            found: dict[str, Vectors] = {}
+            if not self._reembed:
+                rows = connection.execute(
+                    "SELECT DISTINCT ON (content_hash) content_hash, embedding::real[]"
+                    " FROM packwise_passages WHERE content_hash = ANY (%s::text[])",
+                    (wanted,),
+                )
+                found.update((digest, np.array(v, dtype=np.float32)) for digest, v in rows)
+            rows = connection.execute(
+                "SELECT content_hash, vector FROM packwise_staged_vectors"
+                " WHERE embedder_version = %s AND content_hash = ANY (%s::text[])",
+                (held(self._version), wanted),
+            )
+            found.update((digest, np.frombuffer(blob, dtype="<f4").copy()) for digest, blob in rows)
+            return found
+
+    def keep(self, document_id: str) -> None:
+        """This document is unchanged: it stays (or its staged version is taken)."""
+        document_id = storable(document_id)
+        if document_id not in self._known:
+            raise StoreError(f"cannot keep {document_id!r}: the store does not hold it")
+        self._kept.add(document_id)
+
+    def stage(
+        self,
+        document: Document,
+        passages: Sequence[Passage],
+        vectors: Vectors,
+        extractions: Sequence[Extraction] = (),
+    ) -> None:
+        """Put a new or changed document down, one vector (row) a passage."""
+        block = self._block(document.id, len(passages), vectors)
+        document, rows = checked(document, passages, self._version)
+        check_extractions(document.id, passages, extractions)
+        if len(document.id.encode()) > _LONGEST_ID:
+            raise StoreError(
+                f"the document id {document.id[:60]!r}... is longer than {_LONGEST_ID} bytes"
+            )
+        with self._guard, speaking(self._location):
+            connection = self._writable()
+            if not self._documents:
+                self._since = time.monotonic()
+            payload = pack_payload(document, rows, extractions)
+            version = held(self._version)
+            self._documents.append(
+                (held(document.id), held(document.source_hash), version, payload)
+            )
+            for row, vector in zip(rows, block, strict=True):
+                self._vectors[row.content_hash] = vector.astype("<f4").tobytes()
+            self._staged.add(document.id)
+            self._known[document.id] = document.source_hash
+            if (
+                len(self._vectors) + len(self._documents) >= _FLUSH_PASSAGES
+                or time.monotonic() - self._since >= _FLUSH_SECONDS
+            ):
+                self._flush(connection)
+
+    def commit(self, *, prune: bool = True) -> WriteSummary:
+        """Make it all visible at once; with ``prune``, whatever was neither kept nor staged
+        in this run disappears. Ends the build."""
+        with self._guard, speaking(self._location):
+            connection = self._writable()
+            self._flush(connection)
+            state = read_state(connection)
+            plan = self._plan(connection, prune)
+            if self._reembed and plan.unchanged:
+                raise EmbedderMismatch(
+                    f"{plan.unchanged} documents still have vectors of {_named(state)}",
+                    fix="stage every document anew, or remove those",
+                )
+            if plan.taken or plan.removed or state.generation == 0:
+                identity = (self._embedder, self._version, self._dim)
+                switch(connection, state, plan, identity, reembed=self._reembed)
+                self._tidy(connection)
+            elif prune:
+                with connection.transaction():
+                    connection.execute("DELETE FROM packwise_staged")
+                    connection.execute("DELETE FROM packwise_staged_vectors")
+            passages = read_state(connection).passages
+            self.close()
+            return WriteSummary(
+                plan.added, plan.changed, len(plan.removed), plan.unchanged, passages
+            )
+
+    def close(self) -> None:
+        """End the build and let others write; what is staged stays for the next one."""
+        with self._guard:
+            self._done = True
+            connection, self._connection = self._connection, None
+            if connection is None:
+                return
+            try:
+                if not connection.closed:
+                    with speaking(self._location):
+                        self._flush(connection)
+                        connection.execute("SELECT pg_advisory_unlock_all()")
+            finally:
+                connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        try:
+            self.close()
+        except StoreError as trouble:
+            if error is None:
+                raise
+            # The error in flight is the one to report; what was staged before is safe.
+            _log.info("the last staged documents of %s are lost: %s", self._location, trouble)
+
+    def _begin(self, connection: Connection, allow_mismatch: bool) -> None:
+        from psycopg import IsolationLevel
+
+        connection.read_only = False
+        connection.isolation_level = IsolationLevel.READ_COMMITTED
+        migrate(connection, COMPONENT, MIGRATIONS, self._location)
+        if not any(_locked(connection, pause) for pause in _LOCK_PAUSES):
+            raise StoreBusy(
+                f"another build is writing to {self._location}", fix="wait for it to end"
+            )
+        state = read_state(connection)
+        mine = (self._embedder, self._version, self._dim)
+        if state.passages and (state.embedder, state.embedder_version, state.dim) != mine:
+            if not allow_mismatch:
+                raise EmbedderMismatch(
+                    f"{self._location} holds vectors of {_named(state)}, not of"
+                    f" {self._embedder} ({self._version}, {self._dim} dimensions)",
+                    fix=f"packwise build SOURCE --out {self._location} --reembed",
+                )
+            self._reembed = True
+        with connection.transaction():
+            for table in (b"packwise_staged", b"packwise_staged_vectors"):
+                connection.execute(
+                    b"DELETE FROM " + table + b" WHERE embedder_version <> %s",
+                    (held(self._version),),
+                )
+        queries = [b"SELECT id, source_hash FROM packwise_staged"]
+        if not self._reembed:
+            queries.insert(0, b"SELECT id, source_hash FROM packwise_documents")
+        for query in queries:
+            self._known.update((given(k), given(v)) for k, v in connection.execute(query))
+
+    def _block(self, document_id: str, rows: int, vectors: Vectors) -> Vectors:
+        block = np.asarray(vectors, dtype=np.float32)
+        if rows == 0 and block.size == 0:
+            block = block.reshape(0, self._dim)
+        if block.shape != (rows, self._dim):
+            raise StoreError(
+                f"{document_id}: {rows} passages need vectors of shape"
+                f" ({rows}, {self._dim}), not {block.shape}"
+            )
+        if not np.isfinite(block).all():
+            raise StoreError(f"{document_id}: a vector holds a number that is not finite")
+        return normalised(block)
+
+    def _writable(self) -> Connection:
+        if self._done or self._connection is None:
+            raise UsageError("this build has ended", fix="start another with writer()")
+        return self._connection
+
+    def _flush(self, connection: Connection) -> None:
+        if not self._documents:
+            return
+        with connection.transaction(), connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO packwise_staged_vectors (content_hash, embedder_version, vector)"
+                " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                [(digest, held(self._version), blob) for digest, blob in self._vectors.items()],
+            )
+            cursor.executemany(
+                "INSERT INTO packwise_staged (id, source_hash, embedder_version, payload)"
+                " VALUES (%s, %s, %s, %s) ON CONFLICT (id) DO UPDATE SET"
+                " source_hash = excluded.source_hash, payload = excluded.payload,"
+                " embedder_version = excluded.embedder_version",
+                self._documents,
+            )
+        self._documents.clear()
+        self._vectors.clear()
+
+    def _plan(self, connection: Connection, prune: bool) -> Plan:
+        rows = connection.execute("SELECT id, key FROM packwise_documents").fetchall()
+        stored = {given(name): key for name, key in rows}
+        staged = {given(name) for (name,) in connection.execute("SELECT id FROM packwise_staged")}
+        mentioned = self._kept | self._staged
+        return Plan(
+            taken=sorted(staged & mentioned),
+            removed=sorted(stored.keys() - mentioned) if prune else [],
+            stored=stored,
+            prune=prune,
+        )
+
+    def _tidy(self, connection: Connection) -> None:
+        """What follows a commit. The store is whole without it, so trouble here is no failure."""
+        import psycopg
+
+        try:
+            connection.execute("ANALYZE packwise_documents, packwise_passages, packwise_postings")
+            build_vector_index(connection, self._dim)
+        except psycopg.Error as error:
+            _log.warning("%s is complete, but could not be tidied up: %s", self._location, error)
+
+
+def _locked(connection: Connection, pause: float) -> bool:
+    time.sleep(pause)
+    row = connection.execute(
+        "SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))", (_LOCK,)
+    ).fetchone()
+    return row is not None and row[0]
+
+
+def _named(state: State) -> str:
+    return f"{state.embedder} ({state.embedder_version}, {state.dim} dimensions)"

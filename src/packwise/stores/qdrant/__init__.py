@@ -1,0 +1,1 @@
+"""Qdrant as a store: ``qdrant+http://host:port/collection``."""

@@ -1,0 +1,134 @@
+"""What a store holds, piece by piece, in the shape a writer takes: how content moves between
+stores without being parsed, chunked or embedded again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from packwise.entities import Extraction
+from packwise.passages import Document, Passage, content_hash
+from packwise.stores.base import Key, Store, Vectors
+from packwise.stores.connections import Connections
+from packwise.stores.naming import read_extraction
+from packwise.stores.pack import PackStore
+from packwise.stores.rows import batches, marks
+
+_TOGETHER = 64
+
+
+@runtime_checkable
+class KeepsExtractions(Protocol):
+    """A store that hands out what a language model read in its passages."""
+
+    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
+        """The extractions of these passages; passages without one are left out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One document with all that belongs to it; links are as their author wrote them."""
+
+    document: Document
+    passages: tuple[Passage, ...]
+    vectors: Vectors
+    extractions: tuple[Extraction, ...] = ()
+
+
+def content_of(store: Store, document_id: str) -> Content | None:
+    """A document of a store, fit to be staged in another; ``None`` when it is not there."""
+    document = store.document(document_id)
+    if document is None:
+        return None
+    pairs = store.document_passages(document_id)
+    keys = [key for key, _ in pairs]
+    found = _extractions(store, keys)
+    read = tuple(found[key] for key in keys if key in found)
+    return Content(
+        replace(document, links=tuple(replace(link, target=None) for link in document.links)),
+        tuple(passage for _, passage in pairs),
+        store.vectors(keys),
+        read,
+    )
+
+
+def _extractions(store: Store, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
+    if not keys:
+        return {}
+    if isinstance(store, KeepsExtractions):
+        return store.extractions(keys)
+    return pack_extractions(store, keys) if isinstance(store, PackStore) else {}
+
+
+def pack_extractions(store: PackStore, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
+    """What a language model read in these passages of a pack."""
+    found: dict[Key, Extraction] = {}
+    connections = Connections(Path(store.info().location))
+    with closing(connections), connections.snapshot() as connection:
+        tables = "SELECT 1 FROM sqlite_master WHERE name = 'extractions'"
+        if connection.execute(tables).fetchone() is None:
+            return {}
+        for batch in batches([key for key in keys if isinstance(key, int)]):
+            rows = connection.execute(
+                f"SELECT passage, payload FROM extractions WHERE passage IN ({marks(batch)})", batch
+            )
+            found.update((key, read_extraction(json.loads(text))) for key, text in rows)
+    return found
+
+
+@runtime_checkable
+class ReadsInBulk(Protocol):
+    """A store that hands out many documents at once faster than one by one."""
+
+    def contents(self, document_ids: Sequence[str]) -> Mapping[str, Content]:
+        """What ``content_of`` tells of each of these documents; gone ones are left out."""
+        ...
+
+
+def contents(store: Store, document_ids: Sequence[str]) -> Iterator[Content]:
+    """Those of these documents that are there, in the order asked."""
+    for at in range(0, len(document_ids), _TOGETHER):
+        names = document_ids[at : at + _TOGETHER]
+        if isinstance(store, ReadsInBulk):
+            found = store.contents(names)
+            yield from (found[name] for name in names if name in found)
+            continue
+        for name in names:
+            content = content_of(store, name)
+            if content is not None:
+                yield content
+
+
+def checksum(content: Content) -> str:
+    """A hash of a document's text, structure, links and passages: equal in every store that
+    holds the same. Vectors are compared by ``same_vectors``, since stores round them."""
+    document = content.document
+    parts = [
+        document.id,
+        document.title,
+        document.text,
+        document.url,
+        document.lang,
+        document.source_hash,
+        repr(sorted(document.metadata.items())),
+        repr([(s.path, s.level, s.start, s.end, s.blocks) for s in document.sections]),
+        repr([(k.href, k.anchor, k.start, k.kind) for k in document.links]),
+    ]
+    for p in content.passages:
+        parts.append(repr((p.order_index, p.section_path, p.start, p.end, p.content_hash, p.url)))
+    parts.extend(repr(extraction) for extraction in content.extractions)
+    return content_hash(*parts)
+
+
+def same_vectors(one: Vectors, other: Vectors) -> bool:
+    """Whether two stores hold the same vectors, up to rounding to half precision."""
+    if one.shape != other.shape:
+        return False
+    return bool(np.allclose(one, other, rtol=0.0, atol=2e-3))

@@ -1,0 +1,183 @@
+"""The probability that the answer is there: its signs, its file, and the gate."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from packwise.candidates import Candidate, Scores
+from packwise.errors import DataError
+from packwise.library import open_library
+from packwise.passages import Passage
+from packwise.retrieval.calibration import (
+    CALIBRATION,
+    SIGNS,
+    calibration_path,
+    default_calibration,
+    load_calibration,
+    parse,
+    signs,
+)
+from packwise.settings import Settings
+from packwise.stores.base import TermStatistics
+
+STATISTICS = TermStatistics(100, 20.0, {"rollo": 2, "swear": 5, "norman": 30, "fealti": 3})
+
+
+def hit(text, *, similarity=0.7, keyword=0.5, cross=None, title="Normans"):
+    passage = Passage("d#0", "d", title, (), 0, text, 0, len(text), "h")
+    scores = Scores(similarity=similarity, keyword=keyword, cross=cross, final=similarity)
+    return Candidate(1, passage, scores)
+
+
+def read(question, *hits):
+    return signs(question, [h.scores for h in hits], hits, STATISTICS)
+
+
+def own_calibration(pack, **changes):
+    """Give a pack a calibration of its own that always says the same."""
+    stored = default_calibration().as_dict()
+    stored["source"] = "pack"
+    stored["models"] = [
+        {"bias": 2.0, "signs": {"similarity": {"mean": 0.0, "scale": 1.0, "weight": 0.0}}}
+    ]
+    with open_library(str(pack)) as library:
+        stored["embedder_version"] = library.info().embedder_version
+    stored.update(changes)
+    (pack / CALIBRATION).write_text(json.dumps(stored))
+
+
+@pytest.fixture
+def pack(tmp_path, notes_pack):
+    return shutil.copytree(notes_pack, tmp_path / "pack")
+
+
+def test_every_sign_is_read_and_explained():
+    found = read("Whom did Rollo swear fealty to?", hit("Rollo agreed to swear fealty to Charles."))
+    assert set(found) == set(SIGNS)
+    assert set(default_calibration().models[0].signs) <= set(SIGNS)
+
+
+def test_a_wrong_name_shows_in_the_signs_and_lowers_the_probability():
+    text = "Under their leader Rollo they agreed to swear fealty to King Charles of West Francia."
+    right = read("Whom did Rollo of the Normans swear fealty to?", hit(text))
+    wrong = read("Whom did Herve of the Normans swear fealty to?", hit(text))
+    assert (right["names_missing"], wrong["names_missing"]) == (0, 1)
+    calibration = default_calibration()
+    assert calibration.probability(right) > calibration.probability(wrong)
+
+
+def test_words_count_together_only_within_one_sentence():
+    apart = read("Did Rollo swear?", hit("Rollo came. Others swear.", title=""))
+    joined = read("Did Rollo swear?", hit("Rollo came to swear.", title=""))
+    assert apart["held"] == joined["held"] == 1.0
+    assert apart["together"] < joined["together"] == 1.0
+
+
+def test_the_cross_encoder_is_a_sign_only_where_it_read():
+    assert "cross" not in read("Rollo?", hit("Rollo."))
+    assert read("Rollo?", hit("Rollo.", cross=0.8))["cross"] == 0.8
+
+
+@pytest.mark.parametrize("scores", [{"similarity": None}, {"keyword": None}])
+def test_one_leg_alone_gives_no_signs(scores):
+    one = hit("Rollo.")
+    assert read("Rollo?", replace(one, scores=replace(one.scores, **scores))) == {}
+    assert read("Rollo?") == {}
+
+
+@pytest.mark.parametrize("question", ["?", "what is the", "Ünïcödé 日本", "a" * 5000, "\x00"])
+def test_any_question_has_signs(question):
+    found = read(question, hit(""), hit("日本語。"))
+    assert default_calibration().probability(found) is not None
+
+
+def test_without_its_own_calibration_a_pack_gates_on_similarity_and_says_so(pack):
+    with open_library(str(pack)) as library:
+        found = library.search("how do I rotate the signing key?")
+        best = max(h.scores.similarity for h in found.hits)
+    assert found.confidence == pytest.approx(best)
+    assert found.probability is not None
+    assert found.threshold is None
+    stage = next(s for s in found.trace.as_dict()["stages"] if s["name"] == "confidence")
+    assert stage["calibration"] == "default"
+
+
+def test_with_its_own_calibration_the_gate_gets_the_probability_and_its_threshold(pack):
+    own_calibration(pack, threshold=0.83)
+    with open_library(str(pack)) as library:
+        found = library.search("which wine goes with roast duck?")
+    assert found.confidence == found.probability == pytest.approx(1 / (1 + 2.718281828**-2))
+    assert found.threshold == 0.83
+
+
+def test_asking_follows_the_calibrated_gate(pack):
+    own_calibration(pack, threshold=0.95)
+    with open_library(str(pack)) as library:
+        answer = library.ask("how do I rotate the signing key?", synthesis=False)
+    assert answer.query_type == "confidence_gated_fallback"
+
+
+def test_a_threshold_that_somebody_set_counts_more(pack):
+    own_calibration(pack, threshold=0.83)
+    settings = Settings.load(context_confidence_threshold=0.2)
+    with open_library(str(pack), settings=settings) as library:
+        assert library.search("signing key").threshold is None
+
+
+def test_a_calibration_for_another_embedder_does_not_count(pack):
+    own_calibration(pack, embedder_version="another")
+    with open_library(str(pack)) as library:
+        assert load_calibration(library.info()).source == "default"
+
+
+@pytest.mark.parametrize("content", ["oops", "[]", '{"format": 9}', '{"format": 1, "models": 3}'])
+def test_a_file_that_is_no_calibration_is_one_line_with_what_mends_it(pack, content):
+    (pack / CALIBRATION).write_text(content)
+    with (
+        open_library(str(pack)) as library,
+        pytest.raises(DataError, match=r"is not a calibration: .*packwise calibrate"),
+    ):
+        library.search("signing key")
+
+
+def test_one_leg_alone_keeps_the_raw_confidence(pack):
+    own_calibration(pack)
+    with open_library(str(pack)) as library:
+        found = library.search("signing key", mode="keyword")
+    assert found.probability is None
+    assert found.confidence == max(h.scores.keyword for h in found.hits)
+
+
+def test_the_probability_does_not_depend_on_how_many_are_asked_for(pack):
+    with open_library(str(pack), settings=Settings.load(query_cache=0)) as library:
+        one = library.search("how long is a backup kept?", 1)
+        many = library.search("how long is a backup kept?", 10)
+    assert len(one.hits) == 1
+    assert one.probability == pytest.approx(many.probability)
+
+
+def test_a_build_leaves_the_calibration_alone(pack, notes):
+    from packwise.packs.build import build_pack
+
+    own_calibration(pack)
+    build_pack([str(notes / "guides")], str(pack))
+    with open_library(str(pack)) as library:
+        assert calibration_path(library.info()) == pack / CALIBRATION
+        assert load_calibration(library.info()).source == "pack"
+
+
+def test_a_store_that_is_no_folder_keeps_it_in_the_home_folder(pack, monkeypatch, tmp_path):
+    monkeypatch.setenv("PACKWISE_HOME", str(tmp_path / "home"))
+    with open_library(str(pack)) as library:
+        info = replace(library.info(), kind="postgresql", location="postgresql://host/db")
+    assert calibration_path(info).is_relative_to(tmp_path / "home" / "calibrations")
+    assert load_calibration(info).source == "default"
+
+
+def test_the_default_calibration_states_its_data_and_error():
+    facts = default_calibration().facts
+    assert facts["held_out"]["ece"] <= 0.05
+    assert "SQuAD" in facts["data"]
+    assert parse(default_calibration().as_dict(), "x") == default_calibration()

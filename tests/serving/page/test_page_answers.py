@@ -1,0 +1,307 @@
+"""The page, in a real Chromium: asking, and the way an answer was found."""
+
+import json
+import re
+import threading
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from messages_api import CHAT, _chat_events, text
+
+HOW = "How do I rotate the signing key?"
+
+
+def ask(page, question):
+    page.get_by_role("textbox", name="Question").fill(question)
+    page.get_by_role("button", name="Ask", exact=True).click()
+
+
+def answered(page):
+    answer = page.get_by_label("Answer", exact=True)
+    expect(answer).to_have_attribute("aria-busy", "false")
+    return answer
+
+
+def number(text):
+    return int(text.replace(",", ""))
+
+
+def test_a_question_is_answered_with_numbered_sources(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answer = answered(page)
+    expect(answer).to_contain_text("vaultctl create --kind signing")
+    source = page.get_by_label("Sources").get_by_role("listitem").first
+    expect(source).to_contain_text("Signing keys")
+    marker = answer.get_by_role("button", name=re.compile("^Source [0-9]+: Signing keys"))
+    assert marker.first.inner_text() == source.locator(".chip").inner_text()
+    assert page.url.endswith("#/ask?q=How+do+I+rotate+the+signing+key%3F")
+
+
+def test_a_link_with_a_question_in_it_asks_it(visit, notes_server):
+    page = visit(notes_server, "#/ask?q=How+long+is+a+backup+kept%3F").page
+    expect(answered(page)).to_contain_text("ninety days")
+    expect(page.get_by_role("textbox", name="Question")).to_have_value("How long is a backup kept?")
+
+
+def test_the_answer_shows_while_the_model_is_still_writing(visit, model_server, model):
+    half_way = threading.Event()
+
+    def slowly(handler, body):
+        assert handler.path == CHAT
+        assert body["stream"]
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        said = "Make **a new key** with `vaultctl` [1]."
+        for at, event in enumerate(_chat_events(said, 20, 9, "end", 2)):
+            if at == 1:
+                assert half_way.wait(30)
+            handler.wfile.write(event)
+            handler.wfile.flush()
+
+    model.will(slowly)
+    page = visit(model_server).page
+    ask(page, HOW)
+    answer = page.get_by_label("Answer", exact=True)
+    expect(answer).to_contain_text("Make a new key")
+    expect(answer).to_have_attribute("aria-busy", "true")
+    expect(answer).not_to_contain_text("vaultctl")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    half_way.set()
+    expect(answered(page).locator("code")).to_have_text("vaultctl")
+    expect(page.get_by_text("Written by storyteller, 20 tokens in and 9 out")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_an_answer_can_be_stopped(visit, model_server, model):
+    done = threading.Event()
+
+    def never_ending(handler, body):
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        handler.wfile.write(_chat_events("The first words", 1, 1, "end", 1)[0])
+        handler.wfile.flush()
+        done.wait(30)
+
+    model.will(never_ending)
+    page = visit(model_server).page
+    ask(page, HOW)
+    expect(page.get_by_label("Answer", exact=True)).to_contain_text("The first words")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    expect(page.get_by_label("Answer", exact=True)).to_contain_text("The first words")
+    done.set()
+
+
+def test_a_source_opens_in_its_article(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page).get_by_role("button", name=re.compile("^Source")).first.click()
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Signing keys")).to_be_visible()
+    expect(panel.locator("mark.said")).to_contain_text("create a new key with vaultctl create")
+    expect(panel.locator("mark").last).to_contain_text("The old key stays valid for thirty days")
+    # The article around it is there, and not marked.
+    expect(panel.get_by_role("heading", name="A lost key")).to_be_visible()
+    assert "If a key is lost" not in "".join(panel.locator("mark").all_inner_texts())
+    panel.get_by_role("button", name="Close").click()
+    expect(panel).to_be_hidden()
+
+
+def test_the_stages_are_shown_with_their_times(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, "What is signed by the registry?")
+    answered(page)
+    stages = page.locator(".stages li")
+    names = stages.locator(".stage-name").all_inner_texts()
+    assert names[:3] == ["embed", "meaning", "words"]
+    assert {"fusion", "gate", "packing", "sentences"} <= set(names)
+    for took in stages.locator(".stage-time").all_inner_texts():
+        assert re.fullmatch(r"[\d.]+ m?s", took)
+
+
+def test_every_candidate_has_its_scores_and_its_places(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page)
+    rows = page.locator(".move-row")
+    expect(rows.first).to_contain_text("Signing keys")
+    assert rows.count() >= 8
+    card = page.locator(".score-card")
+    for name in ("vector", "similarity", "bm25", "keyword", "combined", "final"):
+        expect(card.locator("dt", has_text=re.compile(f"^{name}$"))).to_have_count(1)
+    first = card.inner_text()
+    rows.nth(3).focus()
+    expect(rows.nth(3)).to_have_attribute("aria-pressed", "true")
+    expect(card).not_to_have_text(first)
+    # A line a candidate, and every column is a ranking: each place is taken once.
+    assert page.locator(".bump .line").count() == rows.count()
+    page.get_by_text("All scores as a table").click()
+    table = page.get_by_role("region", name="All scores")
+    assert table.locator("tbody tr").count() == rows.count()
+    heads = table.locator("thead th").all_inner_texts()
+    final = heads.index("final")
+    places = [row[final - 1] for row in _cells(table)]
+    assert places == [str(n) for n in range(1, rows.count() + 1)]
+
+
+def _cells(table):
+    return table.evaluate(
+        """table => [...table.querySelectorAll('tbody tr')].map(
+            row => [...row.querySelectorAll('td')].map(cell => cell.innerText))"""
+    )
+
+
+def test_what_was_left_out_says_why(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page)
+    left = page.locator("#budget .greyed .pack-row")
+    expect(left.first).to_be_visible()
+    reasons = left.locator(".reason").all_inner_texts()
+    assert len(reasons) == left.count()
+    assert "a stub" in reasons
+    held = page.locator("#budget .packing:not(.greyed) .pack-row")
+    assert held.count() + left.count() >= page.locator(".move-row").count()
+    left.filter(has_text="a stub").first.click()
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_text("Too short, and not in the question's words.")).to_be_visible()
+    expect(panel.locator("mark").first).to_be_visible()
+
+
+def test_another_budget_packs_anew(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page)
+    told = page.locator(".budget-told")
+    expect(told).to_contain_text("of 8,000 tokens")
+    held = page.locator("#budget .packing:not(.greyed) .pack-row")
+    before = held.count()
+    page.get_by_role("spinbutton", name="Token budget in tokens").fill("150")
+    expect(told).to_contain_text("of 150 tokens")
+    assert 0 < held.count() < before
+    assert number(re.search(r"in ([\d,]+) of", told.inner_text())[1]) <= 150
+    no_room = page.locator("#budget .greyed .pack-row").filter(has_text="no room left")
+    expect(no_room.first).to_be_visible()
+    # So little that what the answer rests on has no room either.
+    page.get_by_role("spinbutton", name="Token budget in tokens").fill("10")
+    expect(told).to_contain_text("would be left out")
+    page.get_by_role("slider", name="Token budget").focus()
+    page.keyboard.press("End")
+    expect(told).to_contain_text("of 16,000 tokens")
+    page.get_by_role("spinbutton", name="Token budget in tokens").fill("150")
+    page.get_by_role("button", name="Answer with this budget").click()
+    expect(page.get_by_role("spinbutton", name="Token budget in tokens")).to_have_value("150")
+    expect(page.locator(".stages li", has_text="packing")).to_contain_text("of 150 tokens")
+
+
+def test_a_question_the_pack_does_not_cover_is_held_back(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, "Who won the football match last night?")
+    expect(answered(page)).to_contain_text("do not cover the question")
+    expect(page.get_by_text("Held back by the confidence gate")).to_be_visible()
+    expect(page.get_by_label("Sources")).to_contain_text("nothing in this pack is close enough")
+    expect(page.get_by_role("heading", name="What came closest")).to_be_visible()
+    expect(page.locator(".move-row").first).to_be_visible()
+    expect(page.locator("#budget")).to_have_count(0)
+
+
+def test_what_a_model_says_on_its_own_is_told_apart(visit, model_server, model):
+    model.will(text("The home team, I believe."))
+    page = visit(model_server).page
+    ask(page, "Who won the football match last night?")
+    expect(answered(page)).to_contain_text("The home team")
+    told = "Written by storyteller from its own knowledge, for the pack does not cover it"
+    expect(page.get_by_text(told)).to_be_visible()
+    expect(page.get_by_label("Sources")).to_contain_text("None")
+
+
+def test_another_threshold_tells_what_would_have_happened(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page)
+    told = page.locator(".gate-told")
+    expect(told).to_have_text("At a threshold of 0.50 the question is answered from the pack.")
+    slider = page.get_by_role("slider", name="Confidence threshold")
+    slider.fill("0.95")
+    expect(told).to_contain_text("At a threshold of 0.95 the question would be held back")
+    expect(slider).to_have_attribute("aria-valuetext", "0.95: held back")
+    page.get_by_role("button", name="Ask with this threshold").click()
+    expect(page.get_by_text("Held back by the confidence gate")).to_be_visible()
+    expect(told).to_contain_text("At a threshold of 0.95 the question is held back")
+    slider.fill("0.2")
+    page.get_by_role("button", name="Ask with this threshold").click()
+    expect(page.get_by_text("Sentences of the documents")).to_be_visible()
+
+
+def test_the_articles_around_the_answer_are_drawn(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page)
+    graph = page.locator("#around .graph svg")
+    keys = graph.get_by_role("button", name=re.compile("^Signing keys: article, 3 passages"))
+    expect(keys).to_be_visible()
+    expect(graph.get_by_role("button", name=re.compile("^Releases: article"))).to_be_visible()
+    assert graph.locator("line").count() >= 1
+    keys.focus()
+    expect(page.locator(".graph-told")).to_contain_text("Signing keys: article")
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("dialog")
+    expect(panel.get_by_role("heading", name="Signing keys")).to_be_visible()
+    expect(panel).to_contain_text("Every release is signed.")
+
+
+def test_the_record_can_be_saved(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save the record").click()
+    record = json.loads(Path(download.value.path()).read_text("utf-8"))
+    assert record["question"] == HOW
+    assert record["trace"]["packing"]["selected"]
+
+
+def test_settings_are_asked_with(visit, notes_server):
+    page = visit(notes_server).page
+    page.get_by_text("Settings", exact=True).click()
+    page.get_by_label("Search", exact=True).select_option("words only")
+    ask(page, HOW)
+    answered(page)
+    names = page.locator(".stage-name").all_inner_texts()
+    assert "words" in names
+    assert "meaning" not in names
+
+
+def test_an_example_from_the_pack_is_one_click_away(visit, notes_server):
+    page = visit(notes_server).page
+    example = page.locator(".example").first
+    expect(example).to_be_visible()
+    asked = example.inner_text()
+    example.click()
+    answered(page)
+    expect(page.get_by_role("textbox", name="Question")).to_have_value(asked)
+
+
+@pytest.mark.parametrize("view", ["#/ask?q=Where+is+the+wasp+nest%3F", "#/browse?article=wasps.md"])
+def test_a_poisoned_document_is_only_text(visit, notes_server, view):
+    seen = visit(notes_server)
+    page = seen.page
+    page.get_by_label("Store").select_option("poison")
+    page.evaluate("address => { location.hash = address }", view)
+    if "ask" in view:
+        expect(answered(page)).to_contain_text("under the roof of the old mill")
+        page.get_by_label("Sources").get_by_role("button").first.click()
+        expect(page.get_by_role("dialog").locator("mark").first).to_be_visible()
+    else:
+        expect(page.get_by_role("article")).to_contain_text("cooled with ice")
+    expect(page.locator(".graph svg")).to_be_visible()
+    assert page.evaluate("window.stung") is None
+    assert page.locator("main img, dialog img, main script, [onerror], [onload]").count() == 0
+    assert page.locator('a[href^="javascript:"]').count() == 0

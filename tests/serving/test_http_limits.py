@@ -1,0 +1,338 @@
+"""Nobody can take more than their share: sizes, rates, places, time."""
+
+import asyncio
+import socket
+import threading
+import time
+from io import StringIO
+
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packwise.errors import UsageError
+from packwise.serving import server
+from packwise.serving.app import build_app
+from packwise.serving.limits import Limits, RateLimiter
+from packwise.serving.logs import Log
+from packwise.serving.refusals import Refusal
+from packwise.serving.served import open_served
+from packwise.serving.work import Workroom
+from serving_world import client_of, key_ring
+
+
+@pytest.fixture(scope="module")
+def impatient_server(notes_pack):
+    """A server, on a thread of its own, that waits for nobody, and its port."""
+    limits = Limits(header_seconds=1, body_seconds=1, write_seconds=1, idle_seconds=1)
+    listening = server.bound_socket("127.0.0.1", 0)
+    app = build_app(open_served([str(notes_pack)]), limits=limits, log=Log(StringIO()))
+    running = server.server_of(app, limits)
+    thread = threading.Thread(target=lambda: running.run(sockets=[listening]))
+    thread.start()
+    yield running, listening.getsockname()[1]
+    running.should_exit = True
+    thread.join(30)
+    listening.close()
+
+
+@pytest.fixture
+def impatient(impatient_server):
+    return impatient_server[1]
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_is_read(notes_pack):
+    with client_of(notes_pack, limits=Limits(body_bytes=1000)) as client:
+        told = client.post("/v1/search", json={"query": "x" * 2000})
+        assert told.status_code == 413
+        assert told.json()["error"]["code"] == "body_too_large"
+
+        def endless():
+            for _ in range(1000):
+                yield b" " * 100
+
+        headers = {"Content-Type": "application/json"}
+        assert client.post("/v1/search", content=endless(), headers=headers).status_code == 413
+
+
+def test_a_question_that_is_too_long_is_refused(notes_pack):
+    with client_of(notes_pack, limits=Limits(question=100)) as client:
+        for route, field in (("search", "query"), ("context", "question"), ("ask", "question")):
+            assert client.post(f"/v1/{route}", json={field: "key " * 24}).status_code == 200
+            told = client.post(f"/v1/{route}", json={field: "key " * 30})
+            assert told.status_code == 400
+            assert told.json()["error"]["code"] == "question_too_long"
+        long = {"model": "my-pack", "messages": [{"role": "user", "content": "key " * 30}]}
+        assert client.post("/v1/chat/completions", json=long).status_code == 400
+
+
+def test_a_key_that_asks_too_often_is_told_when_to_come_back(notes_pack, tmp_path):
+    ring, headers = key_ring(tmp_path, eager={"unbound": True}, calm={"unbound": True})
+    with client_of(notes_pack, keys=ring, limits=Limits(rate=30, burst=3)) as client:
+        codes = [client.get("/v1/models", headers=headers["eager"]).status_code for _ in range(4)]
+        assert codes == [200, 200, 200, 429]
+        told = client.get("/v1/models", headers=headers["eager"])
+        assert 1 <= int(told.headers["retry-after"]) <= 2
+        assert client.get("/v1/models", headers=headers["calm"]).status_code == 200
+        assert client.get("/healthz").status_code == 200
+
+
+@given(
+    st.floats(1, 10_000),
+    st.integers(1, 50),
+    st.lists(st.floats(0, 30), max_size=200),
+)
+def test_no_key_gets_more_than_its_burst_and_its_rate(rate, burst, gaps):
+    now = 0.0
+    limiter = RateLimiter(rate, burst, clock=lambda: now)
+    let_in = 0
+    for gap in gaps:
+        now += gap
+        wait = limiter.take("k")
+        let_in += wait == 0
+        if wait:
+            before, now = now, now + wait
+            assert limiter.take("k") == 0
+            let_in += 1
+            assert now > before
+    assert let_in <= burst + now * rate / 60 + 1e-6
+
+
+def test_keys_that_are_forgotten_are_the_ones_unused_for_longest():
+    limiter = RateLimiter(60, 1, clock=lambda: 0.0, most=2)
+    assert limiter.take("a") == limiter.take("b") == 0
+    assert limiter.take("b") > 0
+    assert limiter.take("c") == 0
+    assert limiter.take("b") > 0
+
+
+def test_a_late_answer_is_a_504_and_its_work_keeps_its_place(notes_pack, monkeypatch):
+    from packwise.library import Library
+
+    real = Library.search
+
+    def slow(self, *arguments, **named):
+        time.sleep(0.8)
+        return real(self, *arguments, **named)
+
+    monkeypatch.setattr(Library, "search", slow)
+    with client_of(notes_pack, limits=Limits(deadline=0.25, running=1)) as client:
+        for _ in range(2):
+            told = client.post("/v1/search", json={"query": "mirror"})
+            assert told.status_code == 504
+            assert told.json()["error"]["code"] == "deadline"
+            assert told.headers["retry-after"]
+        assert client.app.state.serving.work.running == 1
+
+
+def test_one_more_than_may_wait_is_turned_away():
+    limits = Limits(running=1, waiting=2, deadline=5)
+    release = threading.Event()
+
+    async def scene():
+        room = Workroom(limits)
+        jobs = [asyncio.create_task(room.run(release.wait, 5)) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        assert (room.running, room.waiting) == (1, 2)
+        with pytest.raises(Refusal):
+            room.check_room()
+        with pytest.raises(Refusal) as told:
+            await room.run(release.wait)
+        assert told.value.status == 503
+        assert told.value.headers["Retry-After"]
+        release.set()
+        assert await asyncio.gather(*jobs) == [True] * 3
+        assert (room.running, room.waiting) == (0, 0)
+        room.close()
+
+    asyncio.run(scene())
+
+
+def test_whether_all_is_well_is_told_while_every_place_is_taken():
+    async def scene():
+        room = Workroom(Limits(running=1, waiting=0, deadline=5))
+        release = threading.Event()
+        job = asyncio.create_task(room.run(release.wait, 5))
+        await asyncio.sleep(0.05)
+        assert await room.aside(lambda: "well") == "well"
+        with pytest.raises(Refusal) as told:
+            await room.aside(lambda: release.wait(5), 0.1)
+        assert told.value.status == 504
+        release.set()
+        assert await job
+        room.close()
+
+    asyncio.run(scene())
+
+
+def test_never_more_at_once_than_allowed_and_every_place_comes_back():
+    async def scene():
+        room = Workroom(Limits(running=3, waiting=100, deadline=5))
+        at_once, most, lock = 0, 0, threading.Lock()
+
+        def work(n):
+            nonlocal at_once, most
+            with lock:
+                at_once += 1
+                most = max(most, at_once)
+            time.sleep(0.005)
+            with lock:
+                at_once -= 1
+            if n % 3 == 0:
+                raise ValueError(n)
+            return n
+
+        done = await asyncio.gather(*(room.run(work, n) for n in range(60)), return_exceptions=True)
+        assert most == 3
+        assert [d for d in done if isinstance(d, int)] == [n for n in range(60) if n % 3]
+        assert room.running == room.waiting == 0
+        room.close()
+
+    asyncio.run(scene())
+
+
+def test_a_reader_who_leaves_stops_the_work_at_its_next_piece():
+    async def scene():
+        room = Workroom(Limits(running=1, deadline=5))
+        made = 0
+
+        def pieces():
+            nonlocal made
+            for n in range(1000):
+                made = n
+                time.sleep(0.002)
+                yield n
+
+        stream = room.stream(pieces)
+        assert await anext(stream) == 0
+        await stream.aclose()
+        for _ in range(200):
+            if not room.running:
+                break
+            await asyncio.sleep(0.01)
+        assert room.running == 0
+        assert made < 900
+        room.close()
+
+    asyncio.run(scene())
+
+
+def test_a_stream_that_is_silent_for_long_says_so_and_is_late_at_its_deadline():
+    async def scene():
+        room = Workroom(Limits(running=1, deadline=0.6))
+
+        def pieces():
+            time.sleep(0.25)
+            yield "a"
+            time.sleep(0.8)
+            yield "b"
+
+        seen, told = [], None
+        try:
+            async for piece in room.stream(pieces, beat=0.1):
+                seen.append(piece)
+        except Refusal as refusal:
+            told = refusal
+        assert told.status == 504
+        assert seen[:2] == [None, None]
+        assert "a" in seen
+        assert "b" not in seen
+        room.close()
+
+    asyncio.run(scene())
+
+
+def reading(connection, seconds=5.0):
+    connection.settimeout(seconds)
+    received = b""
+    try:
+        while chunk := connection.recv(65536):
+            received += chunk
+    except ConnectionResetError:
+        pass
+    return received
+
+
+def test_a_client_that_is_slow_with_its_head_is_cut_off(impatient):
+    with socket.create_connection(("127.0.0.1", impatient)) as silent:
+        started = time.monotonic()
+        assert reading(silent) == b""
+        assert 0.5 < time.monotonic() - started < 4
+    with socket.create_connection(("127.0.0.1", impatient)) as dripping:
+        cut = False
+        started = time.monotonic()
+        for byte in b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"a" * 100:
+            try:
+                dripping.sendall(bytes([byte]))
+            except (BrokenPipeError, ConnectionResetError):
+                cut = True
+                break
+            time.sleep(0.1)
+        assert cut
+        assert time.monotonic() - started < 5
+
+
+def test_a_client_that_is_slow_with_its_body_gets_a_408(impatient):
+    with socket.create_connection(("127.0.0.1", impatient)) as connection:
+        connection.sendall(
+            b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b'Content-Length: 100\r\n\r\n{"query": '
+        )
+        assert b" 408 " in reading(connection).split(b"\r\n")[0]
+
+
+def test_a_client_that_does_not_take_its_answers_is_cut_off(impatient_server):
+    running, port = impatient_server
+    asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.socket() as greedy:
+        for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            greedy.setsockopt(socket.SOL_SOCKET, buffer, 4096)
+        greedy.connect(("127.0.0.1", port))
+        greedy.settimeout(30)
+        # It asks on and on and reads nothing: the server's buffers fill, it takes no more
+        # questions, and only its cutting the connection ends the wait.
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            greedy.sendall(asked * 1_000_000)
+    for _ in range(100):
+        if not running.server_state.connections:
+            break
+        time.sleep(0.1)
+    assert not running.server_state.connections
+
+
+def test_a_listening_socket_names_its_protocol():
+    # Else asyncio leaves TCP_NODELAY off, and each answer waits for the client's delayed ACK.
+    with server.bound_socket("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+
+
+def test_many_slow_clients_keep_nobody_else_waiting(impatient):
+    head = b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    slow = [socket.create_connection(("127.0.0.1", impatient)) for _ in range(100)]
+    try:
+        for connection in slow:
+            connection.sendall(head + b"Content-Length: 50\r\n\r\n{")
+        with httpx2.Client(base_url=f"http://127.0.0.1:{impatient}") as quick:
+            answer = quick.post("/v1/search", json={"query": "mirror"}, timeout=20)
+            assert answer.status_code == 200
+    finally:
+        for connection in slow:
+            connection.close()
+
+
+@pytest.mark.parametrize("wrong", [{"running": 0}, {"deadline": 0}, {"rate": -1}, {"waiting": -1}])
+def test_a_limit_that_makes_no_sense_is_refused(wrong):
+    with pytest.raises(UsageError):
+        Limits(**wrong)
+
+
+def test_only_a_browser_that_was_pointed_here_gets_in_without_keys(client):
+    ask = {"query": "mirror"}
+    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.x", ""):
+        told = client.post("/v1/search", json=ask, headers={"Host": host})
+        assert told.status_code == 421, host
+    for host in ("localhost", "localhost:8000", "127.0.0.1:1", "[::1]:8000"):
+        assert client.post("/v1/search", json=ask, headers={"Host": host}).status_code == 200
+    crossing = {"Sec-Fetch-Site": "cross-site"}
+    assert client.post("/v1/search", json=ask, headers=crossing).status_code == 403

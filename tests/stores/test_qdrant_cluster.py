@@ -1,0 +1,82 @@
+"""Three nodes, two replicas: one node dies, and nobody who searches notices."""
+
+import threading
+import time
+
+import pytest
+from store_world import fill, make, vector_of
+
+from packwise.errors import StoreError
+from packwise.models.words import terms
+from packwise.stores.locate import create_or_open_store, open_store
+from qdrant_server import Qdrant, Unavailable
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    started = []
+    try:
+        started.append(Qdrant(tmp_path / "node-0", cluster=True))
+        for number in (1, 2):
+            folder = tmp_path / f"node-{number}"
+            started.append(Qdrant(folder, cluster=True, leader=started[0].peer))
+    except Unavailable as reason:
+        pytest.skip(f"no Qdrant server to test on: {reason}")
+    try:
+        yield started
+    finally:
+        for node in started:
+            node.stop()
+
+
+def wait_for(condition, seconds=20.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "the cluster did not settle"
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_node_dies_while_others_search_and_nothing_is_lost(nodes):
+    from qdrant_client import QdrantClient
+
+    clients = [QdrantClient(url=node.url, check_compatibility=False) for node in nodes]
+    wait_for(lambda: len(clients[0].http.distributed_api.cluster_status().result.peers) == 3)
+    hosts = ",".join(node.url.removeprefix("http://") for node in nodes)
+    location = f"qdrant+http://{hosts}/spread?shards=3&replicas=2"
+    documents = [make(f"doc-{i:02}", f"common words of number {i}") for i in range(40)]
+    with create_or_open_store(location) as store:
+        fill(store, documents)
+        about = store.info()
+        assert (about.details["shards"], about.details["replicas"]) == ("3", "2")
+    failures, searches, stop = [], [], threading.Event()
+
+    def search() -> None:
+        with open_store(location) as reader:
+            while not stop.is_set():
+                try:
+                    keywords = reader.keyword_search(terms("common words"), 99)
+                    vectors = reader.vector_search(vector_of("q"), 99)
+                    if not len(keywords) == len(vectors) == 40:
+                        failures.append((len(keywords), len(vectors)))
+                except StoreError as error:
+                    failures.append(repr(error))
+                searches.append(time.monotonic())
+
+    threads = [threading.Thread(target=search) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(searches) > 10)
+    nodes[0].kill()  # the node every reader talks to
+    died = time.monotonic()
+    wait_for(lambda: sum(at > died for at in searches) > 40)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    with create_or_open_store(location) as store:
+        assert len(list(store.documents())) == 40
+        fill(store, [*documents, make("late", "written with one node gone")])
+        assert [s.id for s in store.documents()][-1] == "late"
+    for client in clients:
+        client.close()

