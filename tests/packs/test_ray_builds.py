@@ -7,8 +7,8 @@ import pytest
 from store_world import snapshot
 
 from packwise.errors import SourceError, UsageError
-from packwise.packs.build import build_pack
-from packwise.packs.ray_build import _RayBuild, build_on_ray
+from packwise.packs.build import Build, build_pack
+from packwise.packs.ray_build import build_on_ray
 from packwise.stores.locate import open_store
 from tests_world import write_notes
 
@@ -58,7 +58,7 @@ def test_it_makes_what_the_plain_build_makes(cluster, source, tmp_path):
     assert spread.changes == plain.changes
     assert spread.embedded == plain.embedded
     assert spread.problems == plain.problems
-    assert dict(spread.kept_out) == {str(k): v for k, v in plain.kept_out.items()}
+    assert dict(spread.kept_out) == dict(plain.kept_out)
     again = build_pack([str(source)], target)
     assert again.embedded == 0
     assert again.changes.unchanged == plain.changes.added
@@ -66,18 +66,14 @@ def test_it_makes_what_the_plain_build_makes(cluster, source, tmp_path):
 
 def test_a_stopped_build_goes_on_where_it_was(cluster, source, tmp_path, monkeypatch):
     target = str(tmp_path / "pack")
-    whole = _RayBuild._stage
-    calls = []
+    whole = Build._stage
 
-    def stop_later(self, batch, writer, embedder, handled):
-        if calls:
-            raise KeyboardInterrupt
-        calls.append(1)
-        whole(self, batch[:2], writer, embedder, handled)
+    def stop_later(self, window, writer, crew):
+        whole(self, window[:2], writer, crew)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(_RayBuild, "_stage", stop_later)
+        patch.setattr(Build, "_stage", stop_later)
         with pytest.raises(KeyboardInterrupt):
             build_on_ray([str(source)], target, workers=2)
     report = build_on_ray([str(source)], target, workers=2)

@@ -63,21 +63,21 @@ def build(
     from packwise.packs.build import build_pack
 
     how: dict[str, Any] = {"embedder": embedder, "force": force, "reembed": reembed}
-    if engine == "ray":
-        if extract or dry_run:
-            raise UsageError("--engine ray takes neither --extract nor --dry-run")
-        report = _on_ray(sources, target, how, quiet=as_json)
-    else:
-        with ExitStack() as stack:
-            if extract:
-                from packwise.packs.extraction import load_extractor
+    with ExitStack() as stack:
+        if extract:
+            from packwise.packs.extraction import load_extractor
 
-                how["extractor"] = stack.enter_context(load_extractor(extract))
-                if not dry_run:
-                    with BuildProgress("reading", quiet=as_json) as progress:
-                        plan = build_pack(sources, target, dry_run=True, progress=progress, **how)
-                    _agree(plan, yes)
-            with BuildProgress("reading" if dry_run else "building", quiet=as_json) as progress:
+            how["extractor"] = stack.enter_context(load_extractor(extract))
+            if not dry_run:
+                with BuildProgress("reading", quiet=as_json) as progress:
+                    plan = build_pack(sources, target, dry_run=True, progress=progress, **how)
+                _agree(plan, yes)
+        with BuildProgress("reading" if dry_run else "building", quiet=as_json) as progress:
+            if engine == "ray" and not dry_run:
+                from packwise.packs.ray_build import build_on_ray
+
+                report = build_on_ray(sources, target, progress=progress, **how)
+            else:
                 report = build_pack(sources, target, dry_run=dry_run, progress=progress, **how)
     if as_json:
         print_json(as_dict(report))
@@ -85,16 +85,6 @@ def build(
         show(report)
     if report.problems:
         sys.exit(1)
-
-
-def _on_ray(
-    sources: tuple[str, ...], target: str, how: dict[str, Any], *, quiet: bool
-) -> BuildReport:
-    from packwise.cli.progress import BuildProgress
-    from packwise.packs.ray_build import build_on_ray
-
-    with BuildProgress("building", quiet=quiet) as progress:
-        return build_on_ray(sources, target, progress=progress, **how)
 
 
 def _agree(plan: BuildReport, yes: bool) -> None:

@@ -1,44 +1,32 @@
 """Building: sources -> documents -> passages -> vectors -> store.
 
-Documents stream through in windows, so memory stays bounded whatever the size of the
-source. What is unchanged by hash is neither parsed nor embedded; what a killed build had
-already staged is found again. Readers see the old content until the very end.
+A crew parses, chunks and embeds; the writing is done here. Documents stream through in
+windows, so memory stays bounded whatever the size of the source. What is unchanged by hash
+is neither parsed nor embedded; what a killed build had already staged is found again.
+Readers see the old content until the very end.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from packwise.chunking import chunk
 from packwise.entities import Extraction
 from packwise.errors import SourceError, StoreMissing, UsageError
-from packwise.guard import Guard
 from packwise.models.base import Embedder, Vectors
-from packwise.packs.steps import (
-    Silent,
-    embedder_for,
-    item_hash,
-    read_item,
-    rows_of,
-    source_ids,
-    unchanged,
-)
-from packwise.passages import Document, Passage
+from packwise.packs.crew import Crew, LocalCrew, Prepared
+from packwise.packs.steps import Silent, embedder_for, item_hash, rows_of, source_ids, unchanged
 from packwise.settings import Settings
 from packwise.sources import Item, Problem, combine, open_source
-from packwise.stores.base import Store, Writer, WriteSummary
+from packwise.stores.base import Writer, WriteSummary
 from packwise.stores.locate import create_or_open_store
 
 if TYPE_CHECKING:
     from packwise.packs.extraction import ClaudeExtractor, Estimate, ExtractionReport
-
-WINDOW = 128
-"""Passages embedded together: enough that no core waits, few enough to hold in memory."""
 
 
 class Progress(Protocol):
@@ -105,36 +93,26 @@ def build_pack(
     not changed since is kept. Raises what sources, models and stores raise;
     the pack is then as it was, and the same call goes on where this one stopped.
     """
-    if not sources:
-        raise UsageError("there is nothing to build from", fix="packwise build SOURCE --out PACK")
-    build = _Build(settings or Settings.load(), progress or Silent(), extractor)
+    build = Build(settings or Settings.load(), progress or Silent(), extractor)
     return build.run(sources, out, embedder, force=force, reembed=reembed, dry_run=dry_run)
 
 
-@dataclass(slots=True)
-class _Window:
-    """Documents that wait for the vectors of their passages."""
+class Build:
+    """One run of a build, by the crew that ``hire`` brings for its embedder."""
 
-    documents: list[tuple[Document, list[Passage]]] = field(
-        default_factory=list[tuple[Document, list[Passage]]]
-    )
-    size: int = 0
-
-    def add(self, document: Document, passages: list[Passage]) -> None:
-        self.documents.append((document, passages))
-        self.size += max(1, len(passages))
-
-
-class _Build:
     def __init__(
-        self, settings: Settings, progress: Progress, extractor: ClaudeExtractor | None
+        self,
+        settings: Settings,
+        progress: Progress,
+        extractor: ClaudeExtractor | None = None,
+        hire: Callable[[Embedder, Settings], Crew] = LocalCrew,
     ) -> None:
         self._settings = settings
         self._progress = progress
         self._extractor = extractor
+        self._hire = hire
         self._reader = extractor.version if extractor else ""
         self._gauge = extractor.gauge() if extractor else None
-        self._guard = Guard()
         self._embedded = 0
         self._reused = 0
         self._embedding_seconds = 0.0
@@ -150,20 +128,33 @@ class _Build:
         *,
         force: bool,
         reembed: bool,
-        dry_run: bool,
+        dry_run: bool = False,
     ) -> BuildReport:
+        """As ``build_pack`` says."""
+        if not sources:
+            raise UsageError(
+                "there is nothing to build from", fix="packwise build SOURCE --out PACK"
+            )
         started = time.perf_counter()
         opened = [open_source(argument) for argument in sources]
         wanted = source_ids(opened)
         self._progress.counted(len(wanted))
         embedder = embedder_for(out, embedder_name, self._settings)
+        crew = self._hire(embedder, self._settings)
         if dry_run:
-            changes = self._rehearse(combine(opened), out, embedder, force=force)
+            changes = self._rehearse(combine(opened), out, crew, force=force)
         else:
-            with closing(create_or_open_store(out)) as store:
-                changes = self._fill(
-                    store, combine(opened), wanted, embedder, force=force, reembed=reembed
-                )
+            with (
+                closing(create_or_open_store(out)) as store,
+                store.writer(
+                    embedder=embedder.name,
+                    embedder_version=embedder.version,
+                    dim=embedder.dim,
+                    allow_mismatch=reembed,
+                ) as writer,
+            ):
+                known = {} if force or reembed else writer.source_hashes()
+                changes = self._fill(writer, combine(opened), wanted, known, crew)
         skipped: Counter[str] = Counter()
         for source in opened:
             skipped.update(source.skipped)
@@ -185,52 +176,52 @@ class _Build:
 
     def _fill(
         self,
-        store: Store,
+        writer: Writer,
         entries: Iterator[Item | Problem],
         wanted: set[str],
-        embedder: Embedder,
-        *,
-        force: bool,
-        reembed: bool,
+        known: Mapping[str, str],
+        crew: Crew,
     ) -> WriteSummary:
-        with store.writer(
-            embedder=embedder.name,
-            embedder_version=embedder.version,
-            dim=embedder.dim,
-            allow_mismatch=reembed,
-        ) as writer:
-            known = {} if force or reembed else writer.source_hashes()
-            window = _Window()
-            handled: set[str] = set()
-            for item in self._readable(entries):
-                handled.add(item.id)
-                source_hash = item_hash(item, self._settings, self._reader)
-                if unchanged(known.get(item.id), source_hash):
-                    writer.keep(item.id)
-                    self._progress.document()
-                    continue
-                document = self._read(item, source_hash)
-                if document is None:
-                    handled.discard(item.id)
-                    continue
-                window.add(document, self._passages(document, embedder))
-                if window.size >= WINDOW:
-                    self._flush(window, writer, embedder)
-                    window = _Window()
-            self._flush(window, writer, embedder)
-            # What is still in the source but cannot be read keeps its stored version.
-            for document_id in (wanted - handled) & writer.source_hashes().keys():
-                writer.keep(document_id)
-            if not writer.source_hashes():
-                raise SourceError(f"nothing could be read: {self._first_problem()}")
-            self._progress.committing()
-            return writer.commit()
+        seen: set[str] = set()
+        window: list[Prepared] = []
+        waiting = 0
+        for prepared in crew.prepare(self._changed(entries, known, writer, seen)):
+            if not self._readable(prepared):
+                seen.discard(prepared.item)
+                continue
+            window.append(prepared)
+            waiting += max(1, len(prepared.passages))
+            if waiting >= crew.window:
+                self._stage(window, writer, crew)
+                window, waiting = [], 0
+        self._stage(window, writer, crew)
+        # What is still in the source but cannot be read keeps its stored version.
+        for document_id in (wanted - seen) & writer.source_hashes().keys():
+            writer.keep(document_id)
+        if not writer.source_hashes():
+            first = self._problems[0] if self._problems else "the sources hold no document"
+            raise SourceError(f"nothing could be read: {first}")
+        self._progress.committing()
+        return writer.commit()
 
-    def _first_problem(self) -> str:
-        return str(self._problems[0]) if self._problems else "the sources hold no document"
+    def _changed(
+        self,
+        entries: Iterator[Item | Problem],
+        known: Mapping[str, str],
+        writer: Writer,
+        seen: set[str],
+    ) -> Iterator[tuple[Item, str]]:
+        """The items that have to be read, with their full source hash."""
+        for item, source_hash in self._items(entries):
+            seen.add(item.id)
+            if unchanged(known.get(item.id), source_hash):
+                writer.keep(item.id)
+                self._progress.document()
+            else:
+                yield item, source_hash
 
     def _rehearse(
-        self, entries: Iterator[Item | Problem], out: str, embedder: Embedder, *, force: bool
+        self, entries: Iterator[Item | Problem], out: str, crew: Crew, *, force: bool
     ) -> WriteSummary:
         """What ``_fill`` would do, without touching the disk."""
         stored: dict[str, str] = {}
@@ -241,74 +232,72 @@ class _Build:
             stored = {}
         seen: set[str] = set()
         added = changed = same = passages = 0
-        for item in self._readable(entries):
+        for item, source_hash in self._items(entries):
             seen.add(item.id)
-            source_hash = item_hash(item, self._settings, self._reader)
-            self._progress.document()
             if unchanged(stored.get(item.id), source_hash) and not force:
                 same += 1
+                self._progress.document()
                 continue
-            document = self._read(item, source_hash)
-            if document is None:
+            prepared = next(crew.prepare([(item, source_hash)]))
+            if not self._readable(prepared):
                 continue
-            found = self._passages(document, embedder)
-            passages += len(found)
+            self._progress.document()
+            passages += len(prepared.passages)
             if self._gauge is not None:
-                self._gauge.add(found)
+                self._gauge.add(prepared.passages)
             added, changed = added + (item.id not in stored), changed + (item.id in stored)
         removed = len(stored.keys() - seen)
         return WriteSummary(added, changed, removed, same, passages)
 
-    def _readable(self, entries: Iterator[Item | Problem]) -> Iterator[Item]:
+    def _items(self, entries: Iterator[Item | Problem]) -> Iterator[tuple[Item, str]]:
+        """What the sources bring, with its full source hash; what they cannot is noted."""
         for entry in entries:
             if isinstance(entry, Problem):
                 self._problems.append(entry)
                 self._progress.document()
-            else:
-                if entry.warning:
-                    self._warnings.append(Problem(entry.location, entry.warning))
-                yield entry
+                continue
+            if entry.warning:
+                self._warnings.append(Problem(entry.location, entry.warning))
+            yield entry, item_hash(entry, self._settings, self._reader)
 
-    def _read(self, item: Item, source_hash: str) -> Document | None:
-        read = read_item(item, source_hash)
-        if isinstance(read, Problem):
-            self._problems.append(read)
-            self._progress.document()
-            return None
-        return read
+    def _readable(self, prepared: Prepared) -> bool:
+        self._kept_out.update(prepared.kept_out)
+        if prepared.problem is None:
+            return True
+        self._problems.append(prepared.problem)
+        self._progress.document()
+        return False
 
-    def _passages(self, document: Document, embedder: Embedder) -> list[Passage]:
-        report = self._guard.check(chunk(document, embedder, self._settings))
-        self._kept_out.update(report.counts)
-        return list(report.kept)
-
-    def _flush(self, window: _Window, writer: Writer, embedder: Embedder) -> None:
-        """Embed what has no vector yet, then stage the window's documents."""
+    def _stage(self, window: Sequence[Prepared], writer: Writer, crew: Crew) -> None:
+        """Have embedded what has no vector yet, then stage the window's documents."""
         texts: dict[str, str] = {}
-        for _, passages in window.documents:
-            for passage in passages:
+        for prepared in window:
+            for passage in prepared.passages:
                 texts.setdefault(passage.content_hash, passage.indexed_text)
         vectors: dict[str, Vectors] = dict(writer.known_vectors(texts))
         self._reused += len(vectors)
         missing = [key for key in texts if key not in vectors]
         if missing:
             started = time.perf_counter()
-            rows = embedder.embed_passages([texts[k] for k in missing], self._progress.embedded)
+            rows = crew.embed([texts[key] for key in missing], self._progress.embedded)
             self._embedding_seconds += time.perf_counter() - started
             self._embedded += len(missing)
             vectors.update(zip(missing, rows, strict=True))
         extracted = self._extracted(window)
-        for document, passages in window.documents:
+        for prepared in window:
+            if (document := prepared.document) is None:
+                continue
+            passages = prepared.passages
             read = [extracted[p.id] for p in passages if p.id in extracted]
             if self._extractor is not None and len(read) < len(passages):
                 # Under another hash the next build tries again.
                 document = replace(document, source_hash=f"{document.source_hash}?")
-                missing = f"{len(passages) - len(read)} passages could not be extracted from"
-                self._warnings.append(Problem(document.id, missing))
-            writer.stage(document, passages, rows_of(passages, vectors, embedder.dim), read)
+                lost = f"{len(passages) - len(read)} passages could not be extracted from"
+                self._warnings.append(Problem(document.id, lost))
+            writer.stage(document, passages, rows_of(passages, vectors, crew.embedder.dim), read)
             self._progress.document()
 
-    def _extracted(self, window: _Window) -> Mapping[str, Extraction]:
+    def _extracted(self, window: Sequence[Prepared]) -> Mapping[str, Extraction]:
         if self._extractor is None:
             return {}
-        return self._extractor.extract([p for _, found in window.documents for p in found])
+        return self._extractor.extract([p for prepared in window for p in prepared.passages])

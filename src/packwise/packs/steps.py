@@ -1,19 +1,18 @@
-"""What every build does with an item, wherever it runs: one formula each."""
+"""What builds agree on: which embedder, what an item's hash covers, when it is unchanged."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 
 from packwise.chunking import CHUNKER
-from packwise.errors import SourceError, StoreMissing
+from packwise.errors import StoreMissing
 from packwise.models.base import Embedder, Vectors
-from packwise.passages import Document, Passage, content_hash
+from packwise.passages import Passage, content_hash
 from packwise.settings import Settings
-from packwise.sources import Item, Problem, Source
+from packwise.sources import Item, Source
 from packwise.stores.locate import create_or_open_store
 
 
@@ -63,15 +62,6 @@ def unchanged(stored: str | None, source_hash: str) -> bool:
     if stored is None:
         return False
     return stored == source_hash or stored.startswith(f"{source_hash}+")
-
-
-def read_item(item: Item, source_hash: str) -> Document | Problem:
-    """The item's document under that hash, or why there is none."""
-    try:
-        return replace(item.read(), source_hash=source_hash)
-    except SourceError as error:
-        location, _, reason = error.message.partition(": ")
-        return Problem(location, reason or error.message)
 
 
 def rows_of(passages: Sequence[Passage], vectors: Mapping[str, Vectors], dim: int) -> Vectors:
