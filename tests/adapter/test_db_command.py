@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import psycopg
 import pytest
 from nodes_world import DIM, WordVectors, field
 
@@ -202,6 +203,41 @@ def test_the_commands_from_init_to_search(live, tmp_path):
         assert json.loads(nobody.stdout)["hits"] == []
         index = packwise("db", "reindex", schema.url, "--index", "ivfflat")
         assert "ivfflat" in index.stdout
+    finally:
+        schema.drop()
+
+
+def test_looking_again_follows_the_catalogue(live, tmp_path):
+    schema = Schema()
+    looked_at = ("db", "introspect", schema.url, "--from", live.url, "--tenant", "acme")
+    looked_at += ("--dataset", "shop", "--schema", live.name, "--json")
+    counts = ("fields", "added", "changed", "removed", "unchanged")
+
+    def look(*more):
+        done = packwise(*looked_at, *more)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(done.stdout)[name] for name in counts]
+
+    try:
+        packwise("db", "init", schema.url, "--dim", 384, "--role", schema.role)
+        path = lines(tmp_path / "own.jsonl", [row(1, dataset_name="shop", node_type="field")])
+        assert packwise("db", "import", schema.url, path).returncode == 0
+        with psycopg.connect(live.url, autocommit=True) as connection:
+            connection.execute("CREATE TABLE passing (kept int, dropped int)")
+            assert look() == [10, 10, 0, 0, 0]
+            assert look() == [10, 0, 0, 0, 10]
+            connection.execute("COMMENT ON COLUMN passing.kept IS 'Stays here.'")
+            connection.execute("ALTER TABLE passing DROP COLUMN dropped")
+            assert look() == [9, 0, 1, 1, 8]
+            connection.execute("DROP TABLE passing")
+            assert look() == [8, 0, 0, 1, 8]
+        found = packwise("search", schema.url, "customer", "--tenant", "acme", "-k", 50, "--json")
+        titles = [hit["title"] for hit in json.loads(found.stdout)["hits"]]
+        assert len(titles) == 9  # the one that was imported is nobody's to remove
+        nothing = packwise(*looked_at[:-2], "no_such_schema", "--json")
+        assert nothing.returncode == 1
+        assert "no table in schema no_such_schema can be read" in nothing.stderr
+        assert look() == [8, 0, 0, 0, 8]
     finally:
         schema.drop()
 

@@ -158,27 +158,28 @@ def introspect(
     """Read the tables and columns of a live database into field nodes of STORE.
 
     Comments, types, keys and a few values of each column are read; --samples 0 leaves the
-    values where they are.
+    values where they are. Run again, it follows the catalogue: only what changed is embedded,
+    and columns that are gone are removed.
     """
-    from packwise.stores.postgres.introspection import field_nodes
+    from packwise.stores.postgres.introspection import follow_catalogue
     from packwise.stores.postgres.nodes import NodeStore
     from packwise.stores.postgres.place import database_name
 
     started = time.perf_counter()
     name = dataset or database_name(source)
-    found = list(field_nodes(source, tenant=tenant, dataset=name, schemas=schemas, samples=samples))
     nodes = NodeStore(store)
-    added = changed = 0
     try:
-        if found:
-            model = _embedder(embedder)()
-            with _Bar("embedding", quiet=as_json) as bar:
-                vectors = model.embed_passages(
-                    [node.embedded_text for node in found],
-                    lambda more: bar.advance(more, len(found)),
-                )
-            written = nodes.write(found, vectors, model.version)
-            added, changed = written.added, written.changed
+        with _Bar("embedding", quiet=as_json) as bar:
+            report = follow_catalogue(
+                nodes,
+                source,
+                _embedder(embedder),
+                tenant=tenant,
+                dataset=name,
+                schemas=schemas,
+                samples=samples,
+                progress=bar.advance,
+            )
         location = nodes.location
     finally:
         nodes.close()
@@ -186,10 +187,11 @@ def introspect(
         location,
         {
             "dataset": name,
-            "fields": len(found),
-            "added": added,
-            "changed": changed,
-            "unchanged": len(found) - added - changed,
+            "fields": report.fields,
+            "added": report.added,
+            "changed": report.changed,
+            "removed": report.removed,
+            "unchanged": report.unchanged,
             "seconds": round(time.perf_counter() - started, 3),
         },
         as_json,

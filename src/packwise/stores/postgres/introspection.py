@@ -1,15 +1,18 @@
 """A live database's own catalogue as field nodes: one a column, with its comment, its type and
-a few of its values."""
+a few of its values. Looking again follows the catalogue: what changed is embedded anew, and
+the nodes of columns that are gone go too."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from packwise.errors import SourceError
+from packwise.models.base import Embedder
 from packwise.stores.postgres.errors import speaking
-from packwise.stores.postgres.nodes import FIELD, KnowledgeNode
+from packwise.stores.postgres.nodes import FIELD, KnowledgeNode, NodeStore
 from packwise.stores.postgres.pool import Pool
 
 if TYPE_CHECKING:
@@ -50,6 +53,69 @@ class _Column:
     required: bool
     primary: bool
     references: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueReport:
+    """What became of the nodes of a catalogue; ``fields`` is how many it has now."""
+
+    fields: int
+    added: int
+    changed: int
+    removed: int
+
+    @property
+    def unchanged(self) -> int:
+        return self.fields - self.added - self.changed
+
+
+def follow_catalogue(
+    store: NodeStore,
+    url: str,
+    embedder: Callable[[], Embedder],
+    *,
+    tenant: str,
+    dataset: str,
+    schemas: Sequence[str] = (),
+    samples: int = 5,
+    progress: Callable[[int, int], None] | None = None,
+) -> CatalogueReport:
+    """Make a tenant's data set hold the columns of the database at ``url``, as it is now.
+
+    Field nodes that came from elsewhere, or from a schema not looked at, stay. ``progress``
+    hears (more embedded, to embed in all). Raises ``SourceError``, with nothing changed, where
+    there is no column to read.
+    """
+    found = list(field_nodes(url, tenant=tenant, dataset=dataset, schemas=schemas, samples=samples))
+    if not found:
+        where = f"schema {', '.join(schemas)}" if schemas else "that database"
+        raise SourceError(
+            f"no table in {where} can be read", fix="name another with --schema, or another role"
+        )
+    model = embedder()
+    known = store.known(tenant, [node.node_key for node in found])
+    new = [node for node in found if known.get(node.node_key) != (node.fingerprint, model.version)]
+    added = changed = 0
+    if new:
+        vectors = model.embed_passages(
+            [node.embedded_text for node in new],
+            (lambda more: progress(more, len(new))) if progress else None,
+        )
+        written = store.write(new, vectors, model.version)
+        added, changed = written.added, written.changed
+    kept = {node.node_key for node in found}
+    gone = [
+        node.node_id
+        for node in store.get([tenant], node_types=[FIELD], datasets=[dataset])
+        if node.node_id is not None and node.node_key not in kept and _looked_at(node, schemas)
+    ]
+    removed = store.delete(gone, [tenant]) if gone else 0
+    return CatalogueReport(len(found), added, changed, removed)
+
+
+def _looked_at(node: KnowledgeNode, schemas: Sequence[str]) -> bool:
+    schema = node.metadata.get("schema")
+    return schema is not None and (not schemas or schema in schemas)
 
 
 def field_nodes(
@@ -117,6 +183,7 @@ def _node(column: _Column, samples: Sequence[str], tenant: str, dataset: str) ->
     metadata: dict[str, Any] = {
         "field_name": column.name,
         "field_type": column.type,
+        "schema": column.schema,
         "table": shown,
         "description": column.comment or said,
         "sample_values": list(samples),
