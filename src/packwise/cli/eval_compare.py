@@ -135,18 +135,19 @@ def _show(name: str, a: Arm, b: Arm, verdict: Verdict) -> None:
 
     from packwise.evaluation.verdict import differences
 
-    title = f"{clean(name)}, {len(a.answered)} questions, {a.budget:,} tokens"
+    title = (
+        f"{clean(name)}, {len(a.answered)} questions, {a.budget:,} tokens\n"
+        f"a: {clean(a.variant)}, b: {clean(b.variant)}"
+    )
     table = Table(title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    table.add_column("metric")
-    for column in (f"a: {a.variant}", f"b: {b.variant}"):
-        table.add_column(clean(column), justify="right")
-    for column in ("b - a [95%]", "p", "more/same/less"):
+    table.add_column("metric", no_wrap=True)
+    for column in ("a", "b", "b - a [95%]", "p", "+ / = / -"):
         table.add_column(column, justify="right", no_wrap=True)
     for metric, d in differences(b, a).items():
         p = f"{d.p_value:.3f}" if d.p_value >= 0.001 else "< 0.001"
         digits = 0 if metric.startswith("context_tokens") else 3
         table.add_row(
-            metric,
+            metric.removesuffix(f"@{a.budget}"),
             f"{a.value(metric):.{digits}f}",
             f"{b.value(metric):.{digits}f}",
             f"{d.mean:+.{digits}f} [{d.low:+.{digits}f}, {d.high:+.{digits}f}]",
