@@ -1,7 +1,7 @@
 """Variants side by side: each question is put to every one of them in turn.
 
-So the differences are paired, and a slow moment of the machine meets them all. Which variant
-goes first alternates: the first to read a page from the disk does not always pay for it.
+So the differences are paired, and a slow moment of the machine meets them all. They take turns
+in going first: who is the first to read a passage pays for it, each as often as the others.
 """
 
 from __future__ import annotations
@@ -126,8 +126,8 @@ def run_trial(
         for setup, library in zip(setups, libraries, strict=True):
             library.context(WARM_UP, budget, mode=setup.mode)
         for place, question in enumerate(questions):
-            order = range(len(setups)) if place % 2 == 0 else range(len(setups) - 1, -1, -1)
-            for i in order:
+            for turn in range(len(setups)):
+                i = (place + turn) % len(setups)
                 budgets = (budget, *(b for b in curve if b != budget))
                 answered[i].append(_ask(libraries[i], setups[i], question, dataset, budgets, keep))
             if progress:
