@@ -211,11 +211,11 @@ def test_time_grows_with_the_text_and_no_faster(piece):
 
     def seconds(size: int) -> float:
         text = piece * (size // len(piece))
-        started = time.process_time()
+        started = time.thread_time()
         names_in(text)
         index.mentions(text)
         facts_in(text)
-        return time.process_time() - started
+        return time.thread_time() - started
 
     seconds(1000)
     small = max(seconds(20_000) for _ in range(3))

@@ -6,9 +6,10 @@ import logging
 
 import pytest
 
-from messages_api import KEY, hang_up, raw, refused_port, silence, status, text, truncated
+from messages_api import KEY, hang_up, raw, silence, status, text, truncated
 from packwise import KnowledgeGraphAgent
 from packwise.errors import UsageError
+from ports import free_port
 
 ON_TOPIC = "How long does a restore take?"
 OFF_TOPIC = "Who won the football world cup in 1998?"
@@ -302,7 +303,7 @@ def test_when_claude_fails_sentences_answer_and_degraded_says_so(keyed, server, 
 
 
 def test_when_nobody_listens_sentences_answer(notes_pack, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{refused_port()}")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{free_port()}")
     with KnowledgeGraphAgent(str(notes_pack), KEY, enable_multi_query=True) as agent:
         found = agent.query(ON_TOPIC)
     assert "forty minutes" in found["answer"]

@@ -232,17 +232,17 @@ def test_odd_questions_get_a_sane_answer(question):
 
 def test_a_long_context_does_not_take_long():
     bodies = [f"{OIL} {STEAM} Number {n} is here. " * 20 for n in range(20)]
-    started = time.process_time()
+    started = time.thread_time()
     assert extract("When did the 1973 oil crisis begin?", evidence(*bodies)).sentences
-    assert time.process_time() - started < 2.0
+    assert time.thread_time() - started < 2.0
 
 
 @pytest.mark.parametrize("text", ["1," * 20_000, "a-" * 20_000, "((((" * 10_000, "9" * 40_000])
 def test_hostile_text_is_read_in_linear_time(text):
-    started = time.process_time()
+    started = time.thread_time()
     words_of(text)
     extract("What is 1?", evidence(text + "."))
-    assert time.process_time() - started < 2.0
+    assert time.thread_time() - started < 2.0
 
 
 @given(st.text(max_size=80), st.lists(st.text(max_size=120), max_size=4))

@@ -11,7 +11,6 @@ from messages_api import (
     broken_stream,
     hang_up,
     raw,
-    refused_port,
     silence,
     status,
     text,
@@ -21,10 +20,12 @@ from packwise.errors import CallFailed, ModelError, SettingError
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.llm import LIGHT_MODEL, SYNTHESIS_MODEL, Usage, load_llm
 from packwise.models.openai_compatible import OpenAICompatibleModel
+from ports import free_port
+from tests_world import PATIENCE, wait_until
 
 
 def ask(model, **options):
-    return model.complete("What?", max_tokens=50, **{"timeout": 5.0, **options})
+    return model.complete("What?", max_tokens=50, **{"timeout": PATIENCE, **options})
 
 
 def drained(stream):
@@ -138,10 +139,11 @@ def test_an_answer_at_the_limit_says_that_it_was_cut(model, server):
 def test_a_failure_is_one_typed_line(model, server, reply, reason):
     server.will(reply)
     # A busy machine may be slow to answer; only the silent server is waited for in vain.
-    patience = 0.3 if reason == "no answer in time" else 30.0
+    patience = 0.3 if reason == "no answer in time" else PATIENCE
     with pytest.raises(ModelError, match=reason) as failure:
         ask(model, timeout=patience)
     assert len(str(failure.value).splitlines()) == 1
+    wait_until(lambda: server.requests, "the server hears of the request")
     assert len(server.requests) == 1
 
 
@@ -180,7 +182,7 @@ def test_garbage_in_a_stream_is_one_typed_line(model, server):
 
 
 def test_nobody_listening_is_one_typed_line():
-    url = f"http://127.0.0.1:{refused_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     claude = ClaudeModel(connect_claude(KEY, url))
     for model in (claude, OpenAICompatibleModel(url, "local-model")):
         with pytest.raises(CallFailed, match="cannot be reached"):

@@ -2,12 +2,11 @@
 
 import json
 import logging
-import time
 
 import numpy as np
 import pytest
 
-from messages_api import KEY, hang_up, raw, refused_port, silence, status, text, truncated
+from messages_api import KEY, hang_up, raw, silence, status, text, truncated
 from packwise.candidates import Candidate, Scores
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.llm import NO_USAGE, Usage
@@ -21,6 +20,8 @@ from packwise.retrieval.expansion import (
     local_alternatives,
 )
 from packwise.stores.base import TermStatistics
+from ports import free_port
+from tests_world import PATIENCE, wait_until
 
 QUESTION = "What experiments demonstrate quantum entanglement?"
 ONE = "Which laboratory tests have proven entangled particle behavior?"
@@ -100,12 +101,13 @@ def test_alternatives_carry_no_control_characters_or_lone_surrogates(claude, ser
         alternative.encode()
 
 
+SILENT = silence()
 FAILURES = {
     "429": status(429, "slow down"),
     "500": status(500, "oops"),
     "529": status(529, "overloaded"),
     "401": status(401, "wrong key"),
-    "silence": silence(),
+    "silence": SILENT,
     "hang up": hang_up(),
     "truncated body": truncated(),
     "truncated array": text('["Which laboratory tests'),
@@ -125,18 +127,19 @@ FAILURES = {
 @pytest.mark.parametrize("reply", FAILURES.values(), ids=FAILURES.keys())
 def test_any_failure_goes_on_with_the_question_alone(claude, server, caplog, reply):
     server.will(reply)
-    started = time.monotonic()
-    found = expand(QUESTION, claude, timeout=0.5)
-    assert time.monotonic() - started < 5.0
+    # A busy machine may be slow to answer; only the silent server is waited for in vain.
+    found = expand(QUESTION, claude, timeout=0.3 if reply is SILENT else PATIENCE)
     assert found.alternatives == ()
     assert found.degraded is not None
     assert len(found.degraded.splitlines()) == 1
+    assert ("no answer in time" in found.degraded) == (reply is SILENT)
     assert [r.levelno for r in caplog.records if r.name == "packwise"] == [logging.WARNING]
+    wait_until(lambda: server.requests, "the server hears of the request")
     assert len(server.requests) == 1
 
 
 def test_a_refused_connection_goes_on_with_the_question_alone(caplog):
-    model = ClaudeModel(connect_claude(KEY, f"http://127.0.0.1:{refused_port()}"))
+    model = ClaudeModel(connect_claude(KEY, f"http://127.0.0.1:{free_port()}"))
     found = expand(QUESTION, model)
     model.close()
     assert found.alternatives == ()

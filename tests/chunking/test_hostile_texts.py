@@ -48,7 +48,7 @@ HOSTILE = {
 def test_sentences_and_passages_take_linear_time(words, document_of, name):
     unit = HOSTILE[name]
     text = "Start " + unit * (LENGTH // len(unit)) + " end"
-    started = time.process_time()
+    started = time.thread_time()
     sentence_spans(text)
     for kind in BlockKind:
         document = document_of([((), [(kind, text)])])
@@ -56,11 +56,11 @@ def test_sentences_and_passages_take_linear_time(words, document_of, name):
         assert passages[0].text.startswith("Start")
         assert passages[-1].text.endswith("end")
         assert max(len(passage.text) for passage in passages) <= 256 * 64
-    assert time.process_time() - started < SECONDS
+    assert time.thread_time() - started < SECONDS
 
 
 def test_many_small_sections_take_linear_time(words, document_of):
     document = document_of([((str(n),), [(BlockKind.TEXT, "One. Two.")]) for n in range(1_000)])
-    started = time.process_time()
+    started = time.thread_time()
     assert len(chunk(document, words, Settings())) == 1_000
-    assert time.process_time() - started < SECONDS
+    assert time.thread_time() - started < SECONDS

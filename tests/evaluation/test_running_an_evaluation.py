@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
 from packwise.errors import DataError
+from packwise.evaluation import runner
 from packwise.evaluation.compare import contrasts
 from packwise.evaluation.data import DataSet, Question
 from packwise.evaluation.metrics import HEADLINE, Metric
@@ -40,6 +40,26 @@ class Recorder:
     def __call__(self, question: str, k: int) -> Ranked:
         self.calls.append((question, k))
         return self.ranker(question, k)
+
+
+class Clock:
+    """Stands in for ``time``: nothing takes any time but what is said to take it."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def takes(self, ms: float) -> None:
+        self.now += ms / 1000
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(runner, "time", made)
+    return made
 
 
 @pytest.fixture
@@ -76,13 +96,12 @@ def test_each_question_is_asked_alone_after_a_warm_up(dataset):
     ]
 
 
-def test_the_warm_up_is_not_measured(dataset):
+def test_the_warm_up_is_not_measured(dataset, clock):
     def slow_start(question: str, k: int) -> Ranked:
-        if question == WARM_UP:
-            time.sleep(0.25)
+        clock.takes(250 if question == WARM_UP else 20)
         return Ranked(("tea",))
 
-    assert run(dataset, slow_start, depth=1).latency.p99 < 200
+    assert run(dataset, slow_start, depth=1).latency.p99 == pytest.approx(20)
 
 
 def test_limit_takes_the_first_judged_questions(dataset):
@@ -151,14 +170,14 @@ def test_an_empty_result_is_asked_for_once(dataset):
     assert len(ranker.calls) == 2
 
 
-def test_latency_is_by_stage_and_with_and_without_embedding(dataset):
+def test_latency_is_by_stage_and_with_and_without_embedding(dataset, clock):
     def timed(question: str, k: int) -> Ranked:
-        time.sleep(0.02)
+        clock.takes(20)
         return Ranked(("tea",), {"embed": 15.0, "vector": 1.0, "fusion": 0.5})
 
     result = run(dataset, timed, depth=1)
-    assert result.latency.p50 >= 20
-    assert result.latency_without_embedding.p50 == pytest.approx(result.latency.p50 - 15, abs=3)
+    assert result.latency.p50 == pytest.approx(20)
+    assert result.latency_without_embedding.p50 == pytest.approx(5)
     assert result.stages == {
         "embed": Latency(15.0, 15.0, 15.0),
         "vector": Latency(1.0, 1.0, 1.0),
@@ -166,9 +185,9 @@ def test_latency_is_by_stage_and_with_and_without_embedding(dataset):
     }
 
 
-def test_a_leg_hidden_behind_the_embedding_is_not_free(dataset):
+def test_a_leg_hidden_behind_the_embedding_is_not_free(dataset, clock):
     def overlapping(question: str, k: int) -> Ranked:
-        time.sleep(0.01)
+        clock.takes(10)
         return Ranked(("tea",), {"embed": 10.0, "keyword": 9.0, "vector": 4.0})
 
     assert run(dataset, overlapping, depth=1).latency_without_embedding.p50 == 13.0

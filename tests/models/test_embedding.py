@@ -112,14 +112,21 @@ def test_progress_sums_to_the_number_of_texts(bge):
     assert sum(steps) == len(TEXTS)
 
 
-def test_an_interrupt_ends_the_work_and_leaves_no_thread(bge):
+def test_an_interrupt_ends_the_work_and_leaves_no_thread(bge, monkeypatch):
     def interrupt(_: int) -> None:
         raise KeyboardInterrupt
 
-    began = time.monotonic()
+    begun: list[str] = []
+    real = bge._embed
+
+    def counting(text: str) -> np.ndarray:
+        begun.append(text)
+        return real(text)
+
+    monkeypatch.setattr(bge, "_embed", counting)
     with pytest.raises(KeyboardInterrupt):
         bge.embed_passages([TEXTS[3]] * 2000, interrupt)
-    assert time.monotonic() - began < 5
+    assert len(begun) < 1000
     assert not [t for t in threading.enumerate() if t.name.startswith("packwise-")]
 
 
@@ -128,9 +135,9 @@ def test_an_interrupt_ends_the_work_and_leaves_no_thread(bge):
 )
 def test_a_long_text_is_cut_to_the_window_without_being_read_whole(bge, unit):
     text = unit * (100_000 // len(unit))
-    began = time.monotonic()
+    began = time.process_time()
     vector = bge.embed_passages([text])[0]
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 20
     assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
 
 

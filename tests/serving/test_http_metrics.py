@@ -12,6 +12,7 @@ from packwise.errors import StoreError
 from packwise.serving.metrics import Metrics
 from packwise.serving.telemetry import Spans
 from serving_world import client_of
+from tests_world import wait_until
 
 SERIES = re.compile(r'([a-z_]+)(\{[a-z_]+="[^"]*"(?:,[a-z_]+="[^"]*")*\})? (\S+)')
 
@@ -132,11 +133,8 @@ def test_spans_tell_of_the_request_and_of_each_stage_without_the_question(notes_
 def test_ready_means_models_loaded_and_stores_there(notes_pack, monkeypatch):
     with client_of(notes_pack) as client:
         assert client.get("/healthz").json() == {"status": "ok"}
-        for _ in range(200):
-            if client.get("/readyz").status_code == 200:
-                break
+        wait_until(lambda: client.get("/readyz").status_code == 200, "it is ready")
         state = client.app.state.serving
-        assert client.get("/readyz").status_code == 200
         store = next(iter(state.stores)).library.store
 
         def gone():

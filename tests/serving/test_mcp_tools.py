@@ -10,6 +10,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from serving_world import SECRETS, TENANTS, RunningServer, key_ring
+from tests_world import PATIENCE
 
 TOOLS = {"search_knowledge", "get_context", "ask", "list_packs", "read_article"}
 
@@ -89,7 +90,7 @@ def test_over_http(notes_pack):
                 await drive(client)
 
         asyncio.run(scene())
-        with httpx2.Client() as elsewhere:
+        with httpx2.Client(timeout=PATIENCE) as elsewhere:
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             told = elsewhere.post(server.url, json=call, headers={"Host": "evil.example"})
             assert told.status_code == 421
@@ -117,7 +118,7 @@ def test_over_http_a_key_decides_what_the_tools_see(tenants_pack, tmp_path):
             *(("read_article", {"title": name}) for name in TENANTS),
         ]
         async with (
-            httpx2.AsyncClient(headers=sent) as http,
+            httpx2.AsyncClient(headers=sent, timeout=PATIENCE) as http,
             Client(streamable_http_client(url, http_client=http)) as client,
         ):
             for name, arguments in calls:
@@ -132,7 +133,7 @@ def test_over_http_a_key_decides_what_the_tools_see(tenants_pack, tmp_path):
             assert SECRETS[who] in shown
             for word in words:
                 assert word not in shown
-        with httpx2.Client() as stranger:
+        with httpx2.Client(timeout=PATIENCE) as stranger:
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             assert stranger.post(server.url, json=call).status_code == 401
 

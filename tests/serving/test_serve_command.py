@@ -3,16 +3,17 @@
 import signal
 import socket
 import threading
-import time
 
 import httpx2
 import pytest
 from click.testing import CliRunner
 
+from messages_api import ModelServer, text
 from packwise.cli import app
 from packwise.errors import StoreMissing, UsageError
 from packwise.serving.keys import KeyRing
 from serving_world import RunningServer
+from tests_world import PATIENCE, wait_until
 
 
 @pytest.mark.parametrize("command", [("serve",), ("mcp", "--http")])
@@ -36,7 +37,7 @@ def test_beyond_this_machine_every_request_needs_one_of_its_keys(notes_pack, tmp
     key, text = ring.add(unbound=True)
     with (
         RunningServer(str(notes_pack), "--host", "0.0.0.0", "--keys", str(ring.file)) as server,
-        httpx2.Client(base_url=f"http://127.0.0.1:{server.port}") as client,
+        httpx2.Client(base_url=f"http://127.0.0.1:{server.port}", timeout=PATIENCE) as client,
     ):
         assert client.get("/v1/stores").status_code == 401
         sent = {"Authorization": f"Bearer {text}"}
@@ -51,8 +52,8 @@ def test_it_listens_on_loopback_alone_by_default_and_keeps_to_its_limits(notes_p
         assert server.url.startswith("http://127.0.0.1:")
         # 127.0.0.2 is this machine too, but not the address it is bound to.
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.2", server.port), timeout=2)
-        with httpx2.Client(base_url=server.url) as client:
+            socket.create_connection(("127.0.0.2", server.port), timeout=PATIENCE)
+        with httpx2.Client(base_url=server.url, timeout=PATIENCE) as client:
             assert client.post("/v1/search", json={"query": "x" * 21}).status_code == 400
             assert client.post("/v1/search", json={"query": "x" * 300}).status_code == 413
 
@@ -70,34 +71,43 @@ def test_a_port_that_is_taken_and_a_store_that_is_not_there_are_one_line(notes_p
     assert CliRunner().invoke(app, ["serve"]).exit_code == 2
 
 
-def test_told_to_stop_it_finishes_what_runs_and_exits_with_0(notes_pack, tmp_path):
-    # The first search waits for the model to be loaded: long enough to be caught in the act.
-    with RunningServer(str(notes_pack)) as server:
-        answers = []
+def test_told_to_stop_it_finishes_what_runs_and_exits_with_0(notes_pack):
+    # The answer is being written for as long as the server has not heard that it is to stop.
+    stopping, answers = threading.Event(), []
 
-        def ask():
-            with httpx2.Client(base_url=server.url, timeout=60) as client:
-                body = {"query": "how do I rotate the signing key", "rerank": "crossencoder"}
-                answers.append(client.post("/v1/search", json=body))
+    def slowly(handler, body):
+        assert stopping.wait(PATIENCE)
+        text("About forty minutes [1].")(handler, body)
 
-        asking = threading.Thread(target=ask)
-        asking.start()
-        wait_until_running(server)
-        server.process.send_signal(signal.SIGTERM)
-        asking.join(60)
-        assert server.stop() == 0
-        assert [answer.status_code for answer in answers] == [200]
-        assert answers[0].json()["hits"]
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", server.port), timeout=2)
+    with ModelServer() as model:
+        model.will(slowly)
+        environment = {"PACKWISE_LLM_URL": model.url, "PACKWISE_LLM_MODEL": "storyteller"}
+        with RunningServer(str(notes_pack), env=environment) as server:
+
+            def ask():
+                with httpx2.Client(base_url=server.url, timeout=PATIENCE) as client:
+                    body = {"question": "How long does a restore take?"}
+                    answers.append(client.post("/v1/ask", json=body))
+
+            asking = threading.Thread(target=ask)
+            asking.start()
+            try:
+                wait_until(lambda: model.requests, "the model is asked")
+                server.process.send_signal(signal.SIGTERM)
+                wait_until(lambda: refuses(server.port), "the server stops listening")
+                assert server.process.poll() is None
+            finally:
+                stopping.set()
+                asking.join(PATIENCE)
+            assert server.stop() == 0
+    assert [answer.status_code for answer in answers] == [200]
+    assert answers[0].json()["answer"].startswith("About forty minutes")
     assert any(line["event"] == "request" and line["status"] == 200 for line in server.lines)
 
 
-def wait_until_running(server):
-    with httpx2.Client(base_url=server.url, timeout=60) as client:
-        for _ in range(400):
-            for line in client.get("/metrics").text.splitlines():
-                if line.startswith("packwise_running ") and float(line.split()[1]) > 0:
-                    return
-            time.sleep(0.01)
-    raise AssertionError("nothing was ever running")
+def refuses(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+    except ConnectionRefusedError:
+        return True
+    return False

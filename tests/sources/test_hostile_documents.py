@@ -51,10 +51,10 @@ RST = {
     ],
 )
 def test_nothing_hangs_and_nothing_is_lost(format, text, read):
-    started = time.process_time()
+    started = time.thread_time()
     document = read(format, text)
     assert "word" in document.text
-    assert time.process_time() - started < SECONDS
+    assert time.thread_time() - started < SECONDS
 
 
 @pytest.mark.parametrize("format", ["markdown", "html", "rst", "text"])

@@ -10,6 +10,7 @@ from packwise.errors import StoreError
 from packwise.models.words import terms
 from packwise.stores.locate import create_or_open_store, open_store
 from qdrant_server import Qdrant, Unavailable
+from tests_world import wait_until
 
 
 @pytest.fixture
@@ -29,19 +30,13 @@ def nodes(tmp_path):
             node.stop()
 
 
-def wait_for(condition, seconds=20.0):
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "the cluster did not settle"
-        time.sleep(0.05)
-
-
 @pytest.mark.slow
 def test_a_node_dies_while_others_search_and_nothing_is_lost(nodes):
     from qdrant_client import QdrantClient
 
     clients = [QdrantClient(url=node.url, check_compatibility=False) for node in nodes]
-    wait_for(lambda: len(clients[0].http.distributed_api.cluster_status().result.peers) == 3)
+    status = clients[0].http.distributed_api.cluster_status
+    wait_until(lambda: len(status().result.peers) == 3, "three nodes know each other")
     hosts = ",".join(node.url.removeprefix("http://") for node in nodes)
     location = f"qdrant+http://{hosts}/spread?shards=3&replicas=2"
     documents = [make(f"doc-{i:02}", f"common words of number {i}") for i in range(40)]
@@ -66,10 +61,10 @@ def test_a_node_dies_while_others_search_and_nothing_is_lost(nodes):
     threads = [threading.Thread(target=search) for _ in range(2)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: len(searches) > 10)
+    wait_until(lambda: len(searches) > 10, "both readers search")
     nodes[0].kill()  # the node every reader talks to
     died = time.monotonic()
-    wait_for(lambda: sum(at > died for at in searches) > 40)
+    wait_until(lambda: sum(at > died for at in searches) > 40, "both go on searching")
     stop.set()
     for thread in threads:
         thread.join()

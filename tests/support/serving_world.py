@@ -16,6 +16,7 @@ from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.logs import Log
 from packwise.serving.served import open_served
+from tests_world import PATIENCE
 
 # One word that only this tenant's, or this group's, documents hold.
 SECRETS = {
@@ -132,8 +133,8 @@ class RunningServer:
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.terminate()
-        code = self.process.wait(60)
-        self._reader.join(10)
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         self.process.stdout.close()
         self.process.stderr.close()
         return code

@@ -1,7 +1,8 @@
-"""The documents most tests work on, and how to catch a build in the act."""
+"""The documents most tests work on, and how to wait for what is bound to happen."""
 
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -70,13 +71,27 @@ def write_notes(folder: Path) -> Path:
     return folder
 
 
+PATIENCE = 180.0
+"""Seconds to wait for what is bound to happen: a busy machine is slow, and that says nothing
+about the code. Only a failure takes so long."""
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Return once ``condition`` is true; fail with ``what`` did not happen."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"not within {seconds:g} s: {what}"
+        time.sleep(0.02)
+
+
 def wait_for_staged_work(pack, process):
     """Return once a build in another process has put its first documents down."""
     with closing(sqlite3.connect(f"file:{pack}/pack.sqlite?mode=ro", uri=True)) as connection:
-        for _ in range(1200):
-            (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
-            if staged:
-                return
+
+        def staged() -> bool:
+            if connection.execute("SELECT count(*) FROM staged").fetchone()[0]:
+                return True
             assert process.poll() is None, "the build ended before it could be killed"
-            time.sleep(0.05)
-    raise AssertionError("nothing was staged within a minute")
+            return False
+
+        wait_until(staged, "the build stages its first documents")

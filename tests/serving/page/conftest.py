@@ -13,10 +13,12 @@ import pytest
 
 from messages_api import ModelServer
 from packwise.packs.build import build_pack
+from tests_world import PATIENCE
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
+MILLISECONDS = PATIENCE * 1000
 POISON = """# <script>window.stung = 1</script> Wasps
 
 <img src=x onerror="window.stung = 2"> The wasp's nest is under the <b>roof</b> of the old mill.
@@ -61,7 +63,7 @@ class Running:
     def stop(self, how: int = signal.SIGTERM) -> None:
         if self.process is not None:
             self.process.send_signal(how)
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
             if self.process.stdout is not None:
                 self.process.stdout.close()
             self.process = None
@@ -123,9 +125,11 @@ def chromium():
     from playwright.sync_api import expect, sync_playwright
 
     # A busy machine is slow; that says nothing about the page.
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=MILLISECONDS)
     with sync_playwright() as tool:
-        browser = tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = tool.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=MILLISECONDS
+        )
         yield browser
         browser.close()
 
@@ -161,7 +165,7 @@ def visit(chromium):
             )
             opened.callback(context.close)
             page = context.new_page()
-            page.set_default_timeout(30_000)
+            page.set_default_timeout(MILLISECONDS)
             seen = Visit(page, server.url)
             page.on("request", lambda request: seen.requests.append(request.url))
             page.on(

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from messages_api import CHAT, _chat_events, text
+from tests_world import PATIENCE
 
 HOW = "How do I rotate the signing key?"
 
@@ -59,7 +60,7 @@ def test_the_answer_shows_while_the_model_is_still_writing(visit, model_server, 
         said = "Make **a new key** with `vaultctl` [1]."
         for at, event in enumerate(_chat_events(said, 20, 9, "end", 2)):
             if at == 1:
-                assert half_way.wait(30)
+                assert half_way.wait(PATIENCE)
             handler.wfile.write(event)
             handler.wfile.flush()
 
@@ -87,7 +88,7 @@ def test_an_answer_can_be_stopped(visit, model_server, model):
         handler.end_headers()
         handler.wfile.write(_chat_events("The first words", 1, 1, "end", 1)[0])
         handler.wfile.flush()
-        done.wait(30)
+        done.wait(PATIENCE)
 
     model.will(never_ending)
     page = visit(model_server).page
