@@ -13,8 +13,18 @@ from tests_world import write_notes
 # A runner in the background may ignore Ctrl-C, and what it starts inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A busy machine is slow; that says nothing about the code.
-settings.register_profile("packwise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# A busy machine is slow; that says nothing about the code. Every run tries the same examples:
+# who changes nothing sees no other outcome. `--hypothesis-profile=explore` tries new ones.
+settings.register_profile(
+    "packwise", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile(
+    "explore",
+    settings.get_profile("packwise"),
+    derandomize=False,
+    database=None,
+    print_blob=True,
+)
 settings.load_profile("packwise")
 
 

@@ -219,5 +219,5 @@ def test_time_grows_with_the_text_and_no_faster(piece):
 
     seconds(1000)
     small = max(seconds(20_000) for _ in range(3))
-    large = min(seconds(160_000) for _ in range(3))
-    assert large < 24 * max(small, 0.01)
+    # Noise only ever adds: one quick run is proof enough.
+    assert any(seconds(160_000) < 24 * max(small, 0.01) for _ in range(3))

@@ -12,6 +12,7 @@ from packwise.errors import DataError, SourceError
 from packwise.stores.postgres.importing import BATCH, import_nodes, read_lines
 from packwise.stores.postgres.introspection import field_nodes
 from postgres_servers import Schema
+from tests_world import PATIENCE
 
 
 def packwise(*arguments):
@@ -19,7 +20,7 @@ def packwise(*arguments):
         [sys.executable, "-m", "packwise", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
 
 

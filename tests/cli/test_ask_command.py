@@ -11,6 +11,7 @@ import pytest
 from messages_api import KEY, ModelServer, broken_stream, status, text
 from packwise.passages import Document, Passage, Section, content_hash
 from packwise.stores.pack import create_or_open_pack
+from tests_world import PATIENCE
 
 ON_TOPIC = "How long does a restore take?"
 OFF_TOPIC = "Who won the football world cup in 1998?"
@@ -21,7 +22,7 @@ def ask(*arguments, **env):
         [sys.executable, "-m", "packwise", "ask", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env={**os.environ, "COLUMNS": "200", **env},
     )
 

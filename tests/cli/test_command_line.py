@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests_world import wait_for_staged_work
+from tests_world import PATIENCE, wait_for_staged_work
 
 
 def packwise(*arguments, cwd=None, **options):
@@ -17,7 +17,7 @@ def packwise(*arguments, cwd=None, **options):
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=120,
+        timeout=PATIENCE,
         **options,
     )
 
@@ -217,7 +217,7 @@ class TestBadInput:
         ) as process:
             wait_for_staged_work(pack, process)
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
         assert errors.strip().splitlines()[-1].startswith("packwise: stopped")
         assert "Traceback" not in errors

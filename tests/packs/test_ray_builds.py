@@ -25,6 +25,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def cluster():
     ray = pytest.importorskip("ray")
+    import gc
     import logging
     import os
 
@@ -32,6 +33,8 @@ def cluster():
     ray.init(num_cpus=2, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     yield
     ray.shutdown()
+    # Here, where it is expected; else what it left behind is found in another test.
+    gc.collect()
 
 
 @pytest.fixture

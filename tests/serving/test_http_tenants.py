@@ -133,6 +133,7 @@ def test_keys_never_reach_the_log(tenants):
     client.get("/v1/stores", headers=headers["acme"])
     log = client.log.getvalue()
     for sent in headers.values():
-        assert sent["Authorization"].rpartition("_")[2] not in log
+        # Behind the id; the secret may hold any character of the URL-safe 64.
+        assert sent["Authorization"].split("_", 2)[2] not in log
     last = json.loads(log.splitlines()[-1])
     assert last["tenant"] == "acme"

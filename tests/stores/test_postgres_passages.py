@@ -17,6 +17,7 @@ from packwise.stores.locate import create_or_open_store, open_store
 from packwise.stores.postgres import commit
 from packwise.stores.postgres import store as postgres_store
 from postgres_servers import Schema
+from tests_world import PATIENCE
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_the_commands_take_the_database_for_a_store(schema, notes):
             [sys.executable, "-m", "packwise", *map(str, arguments)],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
