@@ -28,16 +28,20 @@ settings.register_profile(
 settings.load_profile("packwise")
 
 
-@pytest.fixture(autouse=True)
-def _own_folders(tmp_path_factory, monkeypatch):
-    """No test reads or writes the user's own cache, packs or settings."""
+@pytest.fixture(scope="session", autouse=True)
+def _own_folders(tmp_path_factory):
+    """No test, and no pack that tests share, reads or writes the user's own cache, packs or
+    settings."""
     base = tmp_path_factory.getbasetemp()
-    monkeypatch.setenv("PACKWISE_CACHE", str(base / "cache"))
-    monkeypatch.setenv("PACKWISE_HOME", str(base / "home"))
-    for name in [n for n in os.environ if n.startswith(("PACKWISE_LLM_", "ANTHROPIC_", "OPENAI_"))]:
-        monkeypatch.delenv(name)
-    for name in ("PACKWISE_MODELS", "PACKWISE_EMBEDDER"):
-        monkeypatch.delenv(name, raising=False)
+    foreign = ("PACKWISE_LLM_", "ANTHROPIC_", "OPENAI_")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PACKWISE_CACHE", str(base / "cache"))
+        patch.setenv("PACKWISE_HOME", str(base / "home"))
+        for name in [name for name in os.environ if name.startswith(foreign)]:
+            patch.delenv(name)
+        for name in ("PACKWISE_MODELS", "PACKWISE_EMBEDDER"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture(scope="session")

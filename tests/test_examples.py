@@ -29,7 +29,9 @@ WITH_EXAMPLES = [page for page in PAGES if any(True for _ in examples(page))]
 def test_the_examples_of_the_page_run(page, workshop, tmp_path):
     folder = workshop(tmp_path)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "COLUMNS": "100"}
+    # A home of its own: the keys and packs that the examples make are no other test's.
+    home = str(tmp_path / "home")
+    env = {**os.environ, "PATH": path, "COLUMNS": "100", "PACKWISE_HOME": home}
     for language, code in examples(page):
         command = ["bash", "-euo", "pipefail", "-c", code]
         if language == "python":

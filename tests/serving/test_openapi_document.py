@@ -15,6 +15,7 @@ from starlette.routing import Route
 from packwise.serving.app import ROUTES
 from packwise.serving.openapi import document
 from serving_world import RunningServer
+from tests_world import PATIENCE
 
 CASES = int(os.environ.get("PACKWISE_FUZZ_CASES", "160")) // 16
 
@@ -90,6 +91,6 @@ def test_schemathesis_finds_no_server_error_and_no_answer_outside_the_document(o
             case = data.draw(st.one_of(good, bad))
         except Unsatisfiable:
             return
-        case.call_and_validate(checks=checks)
+        case.call_and_validate(checks=checks, timeout=PATIENCE)
 
     ask()
