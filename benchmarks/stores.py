@@ -205,27 +205,27 @@ def _places(
     if "kuzu" in only:
         yield "kuzu", f"kuzu:{scratch / 'copy.db'}", None
     if "qdrant" in only:
-        yield from _qdrant(stack, scratch / "qdrant")
+        yield from _qdrant(stack)
     if "postgresql" in only:
         yield from _postgresql(stack)
 
 
-def _qdrant(stack: ExitStack, folder: Path) -> Iterator[tuple[str, str, Callable[[], int]]]:
+def _qdrant(stack: ExitStack) -> Iterator[tuple[str, str, Callable[[], int]]]:
     from qdrant_server import Qdrant, Unavailable
 
     try:
-        server = Qdrant(folder)
+        server = Qdrant()
     except Unavailable as reason:
         sys.stderr.write(f"Qdrant is left out: {reason}\n")
         return
     stack.callback(server.stop)
     place = f"qdrant+{server.url}/bench"
-    yield "qdrant", place, lambda: _folder_bytes(folder / "storage")
+    yield "qdrant", place, lambda: _folder_bytes(server.folder / "storage")
     # The same collection, spoken to in another way.
     yield (
         f"qdrant{_GRPC}",
         f"{place}?grpc={server.grpc_port}",
-        lambda: _folder_bytes(folder / "storage"),
+        lambda: _folder_bytes(server.folder / "storage"),
     )
 
 

@@ -2,7 +2,6 @@
 
 import atexit
 import itertools
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -41,10 +40,8 @@ class Place:
 @cache
 def qdrant() -> Qdrant | Unavailable:
     """One server for all tests of a run, stopped at its end; or why there is none."""
-    folder = tempfile.TemporaryDirectory(prefix="packwise-qdrant-", ignore_cleanup_errors=True)
-    atexit.register(folder.cleanup)
     try:
-        server = Qdrant(Path(folder.name))
+        server = Qdrant()
     except Unavailable as reason:
         return reason
     atexit.register(server.stop)

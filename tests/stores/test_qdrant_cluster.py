@@ -14,17 +14,15 @@ from tests_world import wait_until
 
 
 @pytest.fixture
-def nodes(tmp_path):
+def nodes():
     started = []
     try:
-        started.append(Qdrant(tmp_path / "node-0", cluster=True))
-        for number in (1, 2):
-            folder = tmp_path / f"node-{number}"
-            started.append(Qdrant(folder, cluster=True, leader=started[0].peer))
+        started.append(Qdrant(cluster=True))
+        for _ in range(2):
+            started.append(Qdrant(cluster=True, leader=started[0].peer))
+        yield started
     except Unavailable as reason:
         pytest.skip(f"no Qdrant server to test on: {reason}")
-    try:
-        yield started
     finally:
         for node in started:
             node.stop()

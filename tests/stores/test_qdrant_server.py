@@ -271,9 +271,9 @@ def test_extractions_are_kept_and_handed_out(place):
     assert [tie.relation for tie in store.relations_of(["apple"], 5)] == ["is a kind of"]
 
 
-def test_a_key_is_asked_for_and_never_shown(tmp_path, monkeypatch):
+def test_a_key_is_asked_for_and_never_shown(monkeypatch):
     try:
-        server = Qdrant(tmp_path / "server", api_key="very-secret")
+        server = Qdrant(api_key="very-secret")
     except Unavailable as reason:
         pytest.skip(f"no Qdrant server to test on: {reason}")
     try:

@@ -65,12 +65,12 @@ def check(binary: Path) -> None:
 class Qdrant:
     """One running node; ``leader`` is the peer address of a cluster's first node."""
 
-    def __init__(
-        self, folder: Path, *, cluster: bool = False, leader: str = "", api_key: str = ""
-    ) -> None:
+    def __init__(self, *, cluster: bool = False, leader: str = "", api_key: str = "") -> None:
         source = fetch()
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        # Not in a folder of pytest's: each run that starts closes those to other users, and a
+        # server that works as one of them would end in the middle of another run.
+        self.folder = folder = Path(tempfile.mkdtemp(prefix="packwise-qdrant-", dir="/tmp"))
+        folder.chmod(0o755)
         # A copy: an unprivileged user may not be let into the cache folder.
         binary = folder / "qdrant"
         shutil.copy(source, binary)
@@ -100,7 +100,6 @@ class Qdrant:
         if root:
             for path in [folder, *folder.rglob("*")]:
                 os.chown(path, NOBODY, NOBODY)
-            open_the_way(folder)
         with (folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
                 command,
@@ -127,28 +126,22 @@ class Qdrant:
                 if self.process.poll() is not None:
                     break
                 time.sleep(0.05)
+        said = (self.folder / "log").read_text()[-500:]
         self.stop()
-        raise RuntimeError(f"Qdrant did not start: {(self.folder / 'log').read_text()[-500:]}")
+        raise RuntimeError(f"Qdrant did not start: {said}")
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> None:
+        """End it, and remove what it stored."""
         self.process.terminate()
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             self.kill()
-
-
-def open_the_way(folder: Path) -> None:
-    """Let another user pass through the private temporary folders above."""
-    top = Path(tempfile.gettempdir()).resolve()
-    for parent in folder.resolve().parents:
-        if parent == top or top not in parent.parents:
-            return
-        parent.chmod(parent.stat().st_mode | 0o011)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
