@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Any, Protocol
 
 import numpy as np
@@ -240,6 +241,7 @@ class _Walk:
         self._knobs = knobs
         self._base: dict[Key, float] = dict(pool)
         self._unseen: set[Key] = set()
+        self._held: dict[Key, Held] = {}
         self._reached: set[Key] = set()
         self.bonuses: dict[Key, Bonus] = {}
         self.flowed = False
@@ -247,7 +249,7 @@ class _Walk:
     def start(self) -> None:
         """The articles the question names: the best passage of each, but not above a good
         passage that holds the name too, for that may be the answer."""
-        held = self._graph.entities_of(self._seeds(sum(self._knobs.seeds[:1])))
+        held = self._look_at(self._seeds(sum(self._knobs.seeds[:1])))
         articles = {entity.key: _articles(entity) for entity in self._asked.entities}
         passages = self._passages(articles.values())
         self._score(key for keys in passages.values() for key in keys)
@@ -267,7 +269,7 @@ class _Walk:
     def step(self, hop: int) -> None:
         """One hop from what are the best passages now."""
         seeds = self._seeds(self._knobs.seeds[hop])
-        held = self._graph.entities_of(seeds)
+        held = self._look_at(seeds)
         weights = {
             seed: self._knobs.fade ** (hop + rank)
             for rank, seed in enumerate(seeds)
@@ -280,7 +282,8 @@ class _Walk:
         # titles only.
         edges = self._edges({seed: held[seed] for seed in weights}, by_name=hop == 0)
         self._score(key for found in edges.values() for edge in found for key in edge.targets)
-        terms = self._scorer.terms_of(list(weights))
+        by_name = [seed for seed in weights if any(e.kind == "name" for e in edges[seed])]
+        terms = self._scorer.terms_of(by_name) if by_name else {}
         proposals: dict[Key, Bonus] = {}
         for seed, weight in weights.items():
             ceiling = self._final(seed) - self._knobs.margin
@@ -294,8 +297,14 @@ class _Walk:
         self._reached.update(proposals)
 
     def _seeds(self, most: int) -> list[Key]:
-        ordered = sorted(self._base, key=lambda key: (-self._final(key), str(key)))
-        return ordered[:most]
+        return nsmallest(most, self._base, key=lambda key: (-self._final(key), str(key)))
+
+    def _look_at(self, seeds: Sequence[Key]) -> dict[Key, Held]:
+        """What these passages hold, read once each; those that are gone are left out."""
+        new = [seed for seed in seeds if seed not in self._held]
+        if new:
+            self._held.update(self._graph.entities_of(new))
+        return {seed: self._held[seed] for seed in seeds if seed in self._held}
 
     def _final(self, key: Key) -> float:
         bonus = self.bonuses.get(key)
