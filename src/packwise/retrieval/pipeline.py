@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from packwise.candidates import FUSIONS, GRAPHS, MODES, RERANKERS, Candidate, Query, Scores
 from packwise.errors import ModelError, UsageError
 from packwise.models.base import CrossEncoder, Embedder, Vectors
 from packwise.models.words import terms as index_terms
+from packwise.passages import Passage
 from packwise.retrieval import graph
 from packwise.retrieval.cache import CacheInfo, QueryCache
 from packwise.retrieval.calibration import READ, Calibration, default_calibration, signs
@@ -274,18 +276,25 @@ class Pipeline:
             keyword = _leg(more, keyword)
         return vector, keyword, len(no_vector) + len(no_keyword)
 
-    def _fetch(self, fused: Sequence[Fused], k: int, trace: Trace) -> list[Candidate]:
+    def _fetch(
+        self,
+        fused: Sequence[Fused],
+        k: int,
+        trace: Trace,
+        known: Mapping[Key, Passage] = MappingProxyType({}),
+    ) -> list[Candidate]:
         """The first ``k`` distinct passages: one text, or one place of one page, stored twice
-        is shown once."""
+        is shown once. Passages that are ``known`` are not read again."""
         hits: list[Candidate] = []
         seen: dict[tuple[str, int], str] = {}
         at = 0
         while len(hits) < k and at < len(fused):
             batch = fused[at : at + k - len(hits)]
             at += len(batch)
-            for entry, passage in zip(
-                batch, self._store.passages([f.key for f in batch]), strict=True
-            ):
+            new = [entry.key for entry in batch if entry.key not in known]
+            read = dict(zip(new, self._store.passages(new), strict=True)) if new else {}
+            for entry in batch:
+                passage = known.get(entry.key) or read.get(entry.key)
                 if passage is None:
                     continue
                 marks = [(passage.content_hash, -1)]
@@ -356,7 +365,7 @@ class Pipeline:
                 where=query.where,
                 scale=scale,
             )
-            statistics = self._store.term_statistics(found.terms)
+            statistics = found.statistics or self._store.term_statistics(found.terms)
             rarity = {
                 term: bm25.idf(statistics.passages, statistics.frequency.get(term, 0))
                 for term in found.terms
@@ -381,18 +390,18 @@ class Pipeline:
         trace: Trace,
     ) -> list[Candidate]:
         """The list with its bonuses, passages from outside it included."""
-        scores = {
-            entry.key: replace(entry.scores, final=scale * entry.scores.final) for entry in fused
-        }
+        scores = {entry.key: entry.scores for entry in fused}
+        if scale != 1.0:
+            scores = {key: replace(s, final=scale * s.final) for key, s in scores.items()}
         scores.update((hit.key, hit.scores) for hit in hits)
         for bonus in flow.bonuses:
             known = scores.get(bonus.key) or scorer.found[bonus.key]
             scores[bonus.key] = replace(known, graph=bonus.value, final=bonus.final)
         ordered = sorted(scores, key=lambda key: (-scores[key].final, str(key)))
-        known_hits = {hit.key: hit for hit in hits}
-        if all(key in known_hits for key in ordered[:most]):
-            return [replace(known_hits[key], scores=scores[key]) for key in ordered[:most]]
-        return self._fetch([Fused(key, scores[key]) for key in ordered], most, trace)
+        passages = {hit.key: hit.passage for hit in hits}
+        if all(key in passages for key in ordered[:most]):
+            return [Candidate(key, passages[key], scores[key]) for key in ordered[:most]]
+        return self._fetch([Fused(key, scores[key]) for key in ordered], most, trace, passages)
 
     def _blend_pagerank(self, hits: list[Candidate], notes: dict[str, object]) -> list[Candidate]:
         info = self._store.info()

@@ -95,17 +95,18 @@ def mentions(
     connection: sqlite3.Connection, entities: Sequence[int], most: int
 ) -> dict[EntityId, list[Place]]:
     """The first ``most`` passages that mention each of these entities."""
-    found: dict[EntityId, list[Place]] = {entity: [] for entity in entities}
-    for batch in batches(list(found)):
-        for entity, *place in connection.execute(
-            f"SELECT x.entity, {_PLACE} FROM (SELECT entity, passage, row_number() OVER"
-            " (PARTITION BY entity ORDER BY passage) AS nth FROM mentions"
-            f" WHERE entity IN ({marks(batch)})) AS x {_PLACED} WHERE x.nth <= ?"
-            " ORDER BY x.entity, p.key",
-            (*batch, most),
-        ):
-            found[entity].append(Place(*place))
-    return found
+    # One statement each stops at the last it needs; a window over all of them does not.
+    return {
+        entity: [
+            Place(*place)
+            for place in connection.execute(
+                f"SELECT {_PLACE} FROM mentions AS x {_PLACED}"
+                " WHERE x.entity = ? ORDER BY x.passage LIMIT ?",
+                (entity, max(most, 0)),
+            )
+        ]
+        for entity in entities
+    }
 
 
 def passages_of(
@@ -113,15 +114,14 @@ def passages_of(
 ) -> dict[str, list[Key]]:
     """The first ``most`` passages of these documents, in reading order."""
     found: dict[str, list[Key]] = {}
-    for batch in batches(list(dict.fromkeys(documents))):
-        for document, key in connection.execute(
-            "SELECT x.id, x.key FROM (SELECT d.id, p.key, p.position, row_number() OVER"
-            " (PARTITION BY d.key ORDER BY p.position) AS nth FROM documents AS d"
-            f" JOIN passages AS p ON p.document = d.key WHERE d.id IN ({marks(batch)})) AS x"
-            " WHERE x.nth <= ? ORDER BY x.id, x.position",
-            (*batch, most),
-        ):
-            found.setdefault(document, []).append(key)
+    for document in sorted(set(documents)):
+        rows = connection.execute(
+            "SELECT key FROM passages WHERE document = (SELECT key FROM documents WHERE id = ?)"
+            " ORDER BY position LIMIT ?",
+            (document, max(most, 0)),
+        ).fetchall()
+        if rows:
+            found[document] = [key for (key,) in rows]
     return found
 
 

@@ -80,12 +80,12 @@ class FlatVectors:
         self._half = half
 
     def nearest(self, vector: Vectors, k: int, rows: Rows | None = None) -> Found:
-        half = self._half if rows is None else self._half[rows]
-        wanted = min(k + _SPARE, len(half))
-        if wanted == 0:
-            return _NOTHING
-        found = np.arange(len(half)) if wanted == len(half) else _scan(half, vector, wanted)
-        return self.scored(vector, found if rows is None else rows[found], k)
+        candidates = np.arange(len(self._half)) if rows is None else rows
+        wanted = k + _SPARE
+        if wanted < len(candidates):
+            half = self._half if rows is None else self._half[rows]
+            candidates = candidates[_scan(half, vector, wanted)]
+        return self.scored(vector, candidates, k)
 
     def scored(self, vector: Vectors, rows: Rows, k: int) -> Found:
         """The best ``k`` of a few rows, by their cosines in single precision."""
