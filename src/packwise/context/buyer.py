@@ -230,26 +230,34 @@ class Buyer:
         if self.draft.steps or -min(heap, default=(0.0, 0))[0] >= self.price:
             heap = [bound for bound in heap if -bound[0] >= self.price]
         heapq.heapify(heap)
+        latest = {index: bound for bound, index in heap}
+
+        def push(ratio: float, index: int) -> None:
+            latest[index] = -ratio
+            heapq.heappush(heap, (-ratio, index))
+
         while heap:
             bound, index = heapq.heappop(heap)
+            if bound != latest[index]:
+                continue
             if -bound < self.price and self.draft.steps:
                 return
             offer = self._offer(index, self._left)
             if offer is None:
                 continue
             if heap and (-offer.ratio, index) > heap[0]:
-                heapq.heappush(heap, (-offer.ratio, index))
+                push(offer.ratio, index)
                 continue
             if offer.ratio < self.price and self.draft.steps:
                 return
             passage = self.draft.entries[index].passage
             paid = passage.section_path in self._sections.get(passage.document, ())
             self._put(offer.step)
-            heapq.heappush(heap, (-offer.ratio, index))
+            push(offer.ratio, index)
             if not paid:
                 # Title and section are paid for now: the others there have become cheaper.
                 for mate in self._mates[passage.document]:
-                    heapq.heappush(heap, (-self._bound(mate), mate))
+                    push(self._bound(mate), mate)
 
     def _bound(self, index: int) -> float:
         """No offer of this entry has a better ratio."""
