@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from packwise.candidates import FUSIONS, GRAPHS, MODES, RERANKERS, Candidate, Query, Scores
 from packwise.errors import ModelError, UsageError
@@ -281,10 +280,11 @@ class Pipeline:
         fused: Sequence[Fused],
         k: int,
         trace: Trace,
-        known: Mapping[Key, Passage] = MappingProxyType({}),
+        known: Mapping[Key, Passage] | None = None,
     ) -> list[Candidate]:
         """The first ``k`` distinct passages: one text, or one place of one page, stored twice
         is shown once. Passages that are ``known`` are not read again."""
+        known = known or {}
         hits: list[Candidate] = []
         seen: dict[tuple[str, int], str] = {}
         at = 0
