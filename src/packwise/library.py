@@ -12,7 +12,7 @@ from packwise.candidates import EVERYTHING, Filter, Fusion, Mode, Query
 from packwise.guard import check_embedder
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.retrieval.cache import CacheInfo
-from packwise.retrieval.calibration import load_calibration
+from packwise.retrieval.calibration import Calibration, load_calibration
 from packwise.retrieval.pipeline import Pipeline, Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Store, StoreInfo
@@ -47,6 +47,7 @@ class Library:
         self._llm = llm
         self._llm_looked_up = llm is not None
         self._pipeline: Pipeline | None = None
+        self._calibration: Calibration | None = None
         self._answering: Tools | None = None
         self._lock = threading.Lock()
 
@@ -62,6 +63,12 @@ class Library:
     def embedder(self) -> Embedder:
         """The embedder the store was built with, loaded when first asked for."""
         return self._load_embedder()
+
+    @property
+    def calibration(self) -> Calibration:
+        """What makes the probability of a search: the store's own, else the default one."""
+        with self._lock:
+            return self._calibrated()
 
     def info(self) -> StoreInfo:
         """What the store is and holds."""
@@ -140,7 +147,7 @@ class Library:
             policy=policy,
         )
         keep_trace(packed.trace, self._settings)
-        return replace(packed, confidence=ranking.confidence)
+        return replace(packed, confidence=ranking.confidence, probability=ranking.probability)
 
     def ask(
         self,
@@ -239,9 +246,14 @@ class Library:
                     self._load_embedder,
                     self._settings,
                     self._load_cross_encoder,
-                    load_calibration(self._store.info()),
+                    self._calibrated(),
                 )
             return self._pipeline
+
+    def _calibrated(self) -> Calibration:
+        if self._calibration is None:
+            self._calibration = load_calibration(self._store.info())
+        return self._calibration
 
     def _load_cross_encoder(self) -> CrossEncoder:
         from packwise.models.cross_encoder import load_cross_encoder

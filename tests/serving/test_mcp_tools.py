@@ -1,6 +1,7 @@
 """A real MCP client drives the tools, over standard input and output and over HTTP."""
 
 import asyncio
+import os
 import subprocess
 import sys
 
@@ -74,7 +75,10 @@ async def drive(client):
 def test_over_standard_input_and_output(notes_pack):
     async def scene():
         command = StdioServerParameters(
-            command=sys.executable, args=["-m", "packwise", "mcp", str(notes_pack)]
+            command=sys.executable,
+            args=["-m", "packwise", "mcp", str(notes_pack)],
+            # Else the SDK hands on a few variables only, and not those the tests set.
+            env=dict(os.environ),
         )
         async with Client(command) as client:
             await drive(client)

@@ -1,7 +1,9 @@
 """Servers for tests: in process, and as the command a user starts."""
 
 import json
+import math
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,6 +13,8 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
+from packwise.library import open_library
+from packwise.retrieval.calibration import CALIBRATION, default_calibration
 from packwise.serving.app import build_app
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
@@ -144,3 +148,17 @@ class RunningServer:
 
     def __exit__(self, *_):
         self.stop()
+
+
+def copy_calibrated(pack: Path, target: Path, *, says: float, **changes) -> Path:
+    """A copy of a pack with a calibration of its own, which gives every question one chance."""
+    stored = default_calibration().as_dict()
+    weightless = {"similarity": {"mean": 0.0, "scale": 1.0, "weight": 0.0}}
+    stored["source"] = "pack"
+    stored["models"] = [{"bias": math.log(says / (1 - says)), "signs": weightless}]
+    shutil.copytree(pack, target)
+    with open_library(str(target)) as library:
+        stored["embedder_version"] = library.info().embedder_version
+    stored.update(changes)
+    (target / CALIBRATION).write_text(json.dumps(stored), encoding="utf-8")
+    return target

@@ -46,8 +46,13 @@ from packwise.trace import Trace
 NO_SENTENCE = "The passages that were found hold no sentence that answers this."
 NOT_COVERED = (
     "These documents do not cover the question: nothing in them is close enough to it "
-    "(confidence {confidence:.2f}, at least {threshold:.2f} is needed)."
+    "(confidence {confidence}, at least {threshold} is needed)."
 )
+NOT_HELD = (
+    "These documents probably do not hold the answer: the chance that it is in what was found is "
+    "too small (confidence {confidence}, at least {threshold} is needed)."
+)
+NOTHING_FOUND = "These documents do not cover the question: nothing was found in them."
 
 
 @dataclass(slots=True)
@@ -59,7 +64,20 @@ class _Progress:
     confidence: float = 0.0
     probability: float | None = None
     threshold: float = 0.0
+    found: bool = False
     spoken: bool = False
+
+    def refusal(self) -> str:
+        """Why nobody answers. A calibrated confidence is a chance, another one closeness."""
+        if not self.found:
+            return NOTHING_FOUND
+        sure, needed = self.confidence, self.threshold
+        calibrated = self.probability is not None and sure == self.probability
+        # Two figures that differ are never told as the same one.
+        digits = next((n for n in (2, 3, 4) if f"{sure:.{n}f}" != f"{needed:.{n}f}"), 6)
+        return (NOT_HELD if calibrated else NOT_COVERED).format(
+            confidence=f"{sure:.{digits}f}", threshold=f"{needed:.{digits}f}"
+        )
 
     def heard(self, pieces: Generator[str, None, Written]) -> Generator[str, None, Written]:
         """The pieces as they come; from the first on there is no taking back."""
@@ -131,6 +149,7 @@ class _Asking:
         ranking = self._search(model)
         self._progress.confidence = ranking.confidence
         self._progress.probability = ranking.probability
+        self._progress.found = bool(ranking.hits)
         if not self._confident(ranking):
             return (yield from self._gated(model, streaming))
         candidates = self._documents(ranking)
@@ -231,9 +250,7 @@ class _Asking:
                     for note in written.notes:
                         self._progress.degrade(note)
                     return self._answer(written.text, GATED, model.name)
-        text = NOT_COVERED.format(
-            confidence=self._progress.confidence, threshold=self._progress.threshold
-        )
+        text = self._progress.refusal()
         if streaming and not self._progress.spoken:
             yield text
         return self._answer(text, GATED, NOBODY)

@@ -71,7 +71,8 @@ class PackedPassage:
 class Context:
     """A context for one question: its text has ``tokens`` tokens, at most ``budget``.
 
-    ``confidence`` is that of the search the candidates came from.
+    ``confidence`` is that of the search the candidates came from, ``probability`` the
+    calibrated chance that the answer is among them, where it is known.
     """
 
     question: str
@@ -81,6 +82,7 @@ class Context:
     passages: tuple[PackedPassage, ...]
     trace: PackingTrace
     confidence: float = 0.0
+    probability: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The context as ``packwise context --json`` prints it."""
@@ -92,6 +94,7 @@ class Context:
             "passages": [passage.as_dict() for passage in self.passages],
             "trace": self.trace.as_dict(),
             "confidence": round(self.confidence, 6),
+            "probability": None if self.probability is None else round(self.probability, 6),
         }
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from packwise.entities import name_key
-from packwise.serving.callers import Caller, readable, visible
+from packwise.entities import Kind, name_key
+from packwise.serving.callers import Caller, spelling, visible
 from packwise.serving.served import ServedStore
 from packwise.stores.base import Store
 from packwise.stores.knowledge import Entity
@@ -20,7 +20,10 @@ from packwise.stores.knowledge import Entity
 MOST_NODES = 200
 _PASSAGES = 40
 _PLACES = 60
+_ALIKE = 5
 _NAMES = 12
+_UNSEEN = 20
+"""How many times as far to look for who sees a part of a store only: others' come first, too."""
 
 
 @dataclass(slots=True)
@@ -107,7 +110,7 @@ def _around_article(
     seen = visible(store, caller, neighbours)
     neighbours = [name for name in dict.fromkeys(neighbours) if name in seen]
 
-    names = _names_in(store, document)
+    names = _names_in(store, caller, document)
     room = min(_NAMES, len(names), limit // 3)
     _add_articles(drawing, served, caller, neighbours[: max(0, limit - 1 - room)])
     drawing.left_out += max(0, len(neighbours) - (limit - 1 - room))
@@ -125,12 +128,13 @@ def _around_name(
     served: ServedStore, caller: Caller, name: str, limit: int
 ) -> dict[str, Any] | None:
     store = served.library.store
-    for entity in store.entities_like(name, 5):
+    for entity in store.entities_like(name, _far(caller, _ALIKE)):
         mentioning = _mentioning(store, caller, [entity])
-        if not mentioning or not _may_know(store, caller, entity, mentioning):
+        label = _label(store, caller, entity, mentioning)
+        if not mentioning or label is None:
             continue
         drawing = _Drawing(limit)
-        _add_name(drawing, entity, sum(mentioning.values()))
+        _add_name(drawing, caller, entity, label, sum(mentioning.values()))
         ordered = [document for document, _ in Counter(mentioning).most_common()]
         _add_articles(drawing, served, caller, ordered)
         for document, count in mentioning.items():
@@ -148,23 +152,39 @@ def _title_entity(store: Store, document: str) -> Entity | None:
 
 def _mentioning(store: Store, caller: Caller, entities: list[Entity]) -> dict[str, int]:
     """The documents that mention these names and that the caller may see, with how often."""
-    places = store.mentions([entity.id for entity in entities], _PLACES)
+    places = store.mentions([entity.id for entity in entities], _far(caller, _PLACES))
     counts = Counter(place.document for found in places.values() for place in found)
     seen = visible(store, caller, counts)
     return {document: count for document, count in counts.items() if document in seen}
 
 
-def _may_know(store: Store, caller: Caller, entity: Entity, mentioning: Iterable[str]) -> bool:
-    """Whether the caller can read the name in a document that mentions it."""
+def _counts(store: Store, caller: Caller, entities: Iterable[Entity]) -> dict[str, int]:
+    """How many passages that the caller may see mention each of these names."""
     if caller.unbound:
-        return True
+        return {entity.key: entity.passages for entity in entities}
+    keys = {entity.id: entity.key for entity in entities}
+    places = store.mentions(list(keys), _far(caller, _PLACES))
+    seen = visible(store, caller, (p.document for found in places.values() for p in found))
+    return {
+        key: sum(place.document in seen for place in places.get(name, ()))
+        for name, key in keys.items()
+    }
+
+
+def _far(caller: Caller, most: int) -> int:
+    return most if caller.unbound else _UNSEEN * most
+
+
+def _label(store: Store, caller: Caller, entity: Entity, mentioning: Iterable[str]) -> str | None:
+    """The name as a document writes it that mentions it; ``None`` if none does."""
     documents = (store.document(name) for name in mentioning)
     texts = (f"{found.title}\n{found.text}" for found in documents if found is not None)
-    return readable(caller, entity.label or entity.key, texts)
+    return spelling(caller, entity.label or entity.key, texts)
 
 
-def _names_in(store: Store, document: str) -> list[Entity]:
-    """The names an article's first passages mention, those it shares with few others first."""
+def _names_in(store: Store, caller: Caller, document: str) -> list[Entity]:
+    """The names an article's first passages mention and other passages, too, that the caller
+    may see: those it shares with few others first."""
     keys = store.passages_of([document], _PASSAGES).get(document, [])
     here: Counter[str] = Counter()
     known: dict[str, Entity] = {}
@@ -172,12 +192,15 @@ def _names_in(store: Store, document: str) -> list[Entity]:
         for entity in held.entities:
             known[entity.key] = entity
             here[entity.key] += 1
-    shared = [
-        entity
+    others = {
+        key: entity
         for key, entity in known.items()
         if entity.passages > here[key] and not any(t.document == document for t in entity.titled)
-    ]
-    return sorted(shared, key=lambda e: (-here[e.key] / e.passages, -here[e.key], e.key))
+    }
+    everywhere = _counts(store, caller, others.values())
+    shared = {key: everywhere[key] for key in others if everywhere[key] > here[key]}
+    ordered = sorted(shared, key=lambda key: (-here[key] / shared[key], -here[key], key))
+    return [known[key] for key in ordered]
 
 
 def _add_articles(
@@ -197,12 +220,13 @@ def _add_articles(
             )
 
 
-def _add_name(drawing: _Drawing, entity: Entity, passages: int) -> bool:
+def _add_name(drawing: _Drawing, caller: Caller, entity: Entity, label: str, passages: int) -> bool:
     return drawing.node(
         f"name:{entity.key}",
         kind="name",
-        label=entity.label or entity.key,
-        type=entity.kind,
+        label=label,
+        # What sort of thing it is may have been read in another tenant's document.
+        type=entity.kind if caller.unbound else Kind.NAME.value,
         passages=passages,
     )
 
@@ -212,9 +236,10 @@ def _add_names(drawing: _Drawing, store: Store, caller: Caller, names: list[Enti
     for entity in names:
         mentioning = _mentioning(store, caller, [entity])
         drawn = {d: n for d, n in mentioning.items() if f"article:{d}" in drawing.nodes}
-        if not drawn or not _may_know(store, caller, entity, mentioning):
+        label = _label(store, caller, entity, mentioning)
+        if not drawn or label is None:
             continue
-        if _add_name(drawing, entity, sum(mentioning.values())):
+        if _add_name(drawing, caller, entity, label, sum(mentioning.values())):
             for document, count in drawn.items():
                 drawing.edge(f"article:{document}", f"name:{entity.key}", "mentions", "", count)
 

@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from packwise.passages import Document
 from packwise.serving.around import MOST_NODES, around, find_article
-from packwise.serving.callers import Caller, readable, visible
+from packwise.serving.callers import Caller, spelling, visible
+from packwise.serving.gating import calibrated, usual_threshold
 from packwise.serving.parameters import LONGEST_NAME, number, text
 from packwise.serving.refusals import Refusal
 from packwise.serving.served import ServedStore
@@ -47,13 +48,14 @@ def store_record(store: ServedStore, who: Caller) -> dict[str, Any]:
         "documents": None if hidden else info.documents,
         "passages": None if hidden else info.passages,
         "links": None if hidden else info.links,
+        "calibrated": calibrated(store),
         "defaults": {
             "fusion": settings.fusion,
             "graph": settings.graph_ranking,
             "rerank": settings.reranker,
             "policy": settings.packing_policy,
             "budget": settings.context_token_budget,
-            "threshold": settings.context_confidence_threshold,
+            "threshold": usual_threshold(store),
             "expansion": settings.expansion,
         },
     }
@@ -150,9 +152,9 @@ def _knowledge(
     stored = held.facts_of(keys)
     facts = (" ".join(fact.text.split()) for key in keys for fact in stored.get(key, ()))
     own = (document.title, document.text)
-    shown = [name for name, _ in names.most_common() if readable(who, name, own)]
+    shown = [spelling(who, name, own) for name, _ in names.most_common()]
     return {
-        "names": shown[:MOST_NAMES],
+        "names": [name for name in shown if name is not None][:MOST_NAMES],
         "facts": list(dict.fromkeys(facts))[:MOST_FACTS],
     }
 

@@ -7,6 +7,7 @@ rule, and it lives in the store.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -93,13 +94,18 @@ def visible(store: Store, caller: Caller, documents: Iterable[str]) -> set[str]:
     return seen
 
 
-def readable(caller: Caller, name: str, texts: Iterable[str]) -> bool:
-    """Whether the caller has a name before their eyes in texts they may see.
+def spelling(caller: Caller, name: str, texts: Iterable[str]) -> str | None:
+    """A name as texts that the caller may see write it; ``None`` when they do not have it.
 
     A document is told to mention the title of what it links to, and that may be a document
-    its reader may not see: then the title is not theirs to know either.
+    its reader may not see: then the title is not theirs to know either. And a store keeps
+    one spelling of a name, which may be another tenant's.
     """
-    return caller.unbound or any(name.casefold() in text.casefold() for text in texts)
+    if caller.unbound:
+        return name
+    words = re.compile(r"\s+".join(map(re.escape, name.split())), re.IGNORECASE)
+    found = next(filter(None, (words.search(text) for text in texts)), None) if name else None
+    return " ".join(found[0].split()) if found else None
 
 
 def _visible(store: Store, caller: Caller, documents: Sequence[str]) -> set[str]:

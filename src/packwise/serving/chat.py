@@ -30,6 +30,16 @@ _LEANING = re.compile(
     r"|\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there|one|ones)\b",
     re.IGNORECASE,
 )
+_EXTRA = (
+    "confidence",
+    "probability",
+    "gate",
+    "sources",
+    "query_type",
+    "answered_by",
+    "degraded",
+    "trace_id",
+)
 _ALONE = 12
 """Words from which on a question is taken to stand alone."""
 
@@ -189,5 +199,4 @@ def _usage(answer: Answer, text: str) -> dict[str, int]:
 
 def _extra(chat: _Chat, answer: Answer) -> dict[str, Any]:
     record = answered(chat.state, chat.who, chat.store, answer)
-    names = ("confidence", "sources", "query_type", "answered_by", "degraded", "trace_id")
-    return {name: record[name] for name in names}
+    return {name: record[name] for name in _EXTRA}

@@ -14,7 +14,8 @@ from packwise.errors import PackwiseError
 from packwise.retrieval.pipeline import Ranking
 from packwise.serving import sse
 from packwise.serving.bodies import AskBody, ContextBody, SearchBody
-from packwise.serving.callers import Caller, filter_of, readable
+from packwise.serving.callers import Caller, filter_of, spelling
+from packwise.serving.gating import gate_record
 from packwise.serving.refusals import Refusal, refusal_of, without_paths
 from packwise.serving.served import ServedStore
 from packwise.serving.shapes import moves, ranking_record, scores_record
@@ -53,24 +54,23 @@ async def search(request: Request) -> Response:
 
 def searched(state: Serving, who: Caller, store: ServedStore, ranking: Ranking) -> dict[str, Any]:
     """A ranking as it is sent, its trace kept."""
-    trace = served_trace(ranking.trace.as_dict())
+    trace = served_trace(ranking.trace.as_dict(), who)
     state.metrics.stages(ranking.trace.timings_ms())
     state.telemetry.stages(trace["stages"])
     hits = [(h.passage.id, h.passage.doc_title, scores_record(h.scores)) for h in ranking.hits]
     trace["candidates"] = moves(hits)
-    name = state.traces.keep(
-        who,
-        "search",
-        store.name,
-        {"question": ranking.query.text, "confidence": ranking.confidence, "trace": trace},
-    )
+    if not who.restricted:
+        # One of them says whether any passage has a word, whoever's it is.
+        trace["signs"] = {name: round(value, 6) for name, value in ranking.signs.items()}
     record = ranking_record(ranking)
-    degraded = trace["degraded"]
+    record["gate"] = gate_record(
+        store, ranking.confidence, ranking.probability, found=bool(ranking.hits)
+    )
+    name = _kept(state, who, "search", store, ranking.query.text, record, trace)
     return {
         "store": store.name,
         **record,
-        "probability": ranking.probability,
-        "degraded": degraded,
+        "degraded": trace["degraded"],
         "trace_id": name,
         "trace": trace,
     }
@@ -106,16 +106,11 @@ def packed_record(
 ) -> dict[str, Any]:
     """A context as it is sent, its trace kept."""
     record = packed.as_dict()
-    name = state.traces.keep(
-        who,
-        "context",
-        store.name,
-        {
-            "question": packed.question,
-            "confidence": packed.confidence,
-            "trace": {"packing": record["trace"]},
-        },
+    record["gate"] = gate_record(
+        store, packed.confidence, packed.probability, found=packed.trace.candidates > 0
     )
+    trace = {"packing": record["trace"]}
+    name = _kept(state, who, "context", store, packed.question, record, trace)
     return {"store": store.name, **record, "trace_id": name}
 
 
@@ -178,7 +173,7 @@ async def _events(
 def answered(state: Serving, who: Caller, store: ServedStore, answer: Answer) -> dict[str, Any]:
     """An answer as it is sent, its trace kept."""
     record = answer.as_dict()
-    trace = served_trace(record["trace"])
+    trace = served_trace(record["trace"], who)
     if who.restricted:
         record["entities"] = _readable(who, answer)
     record["degraded"] = [without_paths(line) for line in record["degraded"]]
@@ -200,17 +195,10 @@ def answered(state: Serving, who: Caller, store: ServedStore, answer: Answer) ->
                 if entry.get("attached_to") is None
             ]
         )
-    name = state.traces.keep(
-        who,
-        "ask",
-        store.name,
-        {
-            "question": answer.question,
-            "confidence": answer.confidence,
-            "query_type": answer.query_type,
-            "trace": trace,
-        },
+    record["gate"] = gate_record(
+        store, answer.confidence, answer.probability, found=True, stages=trace.get("stages")
     )
+    name = _kept(state, who, "ask", store, answer.question, record, trace)
     return {"store": store.name, **record, "trace": trace, "trace_id": name}
 
 
@@ -219,12 +207,40 @@ def _readable(who: Caller, answer: Answer) -> list[str]:
     if answer.context is None:
         return []
     texts = [answer.context.text, *(passage.text for passage in answer.context.passages)]
-    return [name for name in answer.entities if readable(who, name, texts)]
+    names = (spelling(who, name, texts) for name in answer.entities)
+    return list(dict.fromkeys(name for name in names if name is not None))
 
 
-def served_trace(trace: dict[str, Any]) -> dict[str, Any]:
-    """A trace as it leaves this machine."""
-    return {**trace, "degraded": [without_paths(line) for line in trace.get("degraded", ())]}
+def _kept(
+    state: Serving,
+    who: Caller,
+    kind: str,
+    store: ServedStore,
+    question: str,
+    record: dict[str, Any],
+    trace: dict[str, Any],
+) -> str:
+    """Keep the record of a question; the id it is asked for by."""
+    told = ("confidence", "probability", "gate", "query_type")
+    content = {"question": question, **{n: record[n] for n in told if n in record}, "trace": trace}
+    return state.traces.keep(who, kind, store.name, content)
+
+
+def served_trace(trace: dict[str, Any], who: Caller) -> dict[str, Any]:
+    """A trace as it leaves this machine, and as the caller may read it."""
+    degraded = [without_paths(line) for line in trace.get("degraded", ())]
+    stages: list[dict[str, Any]] = trace.get("stages", [])
+    if who.restricted:
+        stages = [_own_names(stage) if stage["name"] == "graph" else stage for stage in stages]
+    return {**trace, "stages": stages, "degraded": degraded}
+
+
+def _own_names(stage: dict[str, Any]) -> dict[str, Any]:
+    """The graph's stage without the names rank flowed along: they are the whole store's, and
+    that one of them is known may be another tenant's doing."""
+    bonuses = [{k: v for k, v in bonus.items() if k != "via"} for bonus in stage.get("bonuses", ())]
+    kept = {name: value for name, value in stage.items() if name not in ("named", "bonuses")}
+    return {**kept, "bonuses": bonuses} if "bonuses" in stage else kept
 
 
 async def trace(request: Request) -> Response:

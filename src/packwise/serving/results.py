@@ -59,7 +59,18 @@ class TraceContent(_Result):
     dropped: list[dict[str, Any]] | None = None
     degraded: list[str] | None = None
     candidates: list[Move] | None = None
+    signs: dict[str, float] | None = None
     packing: dict[str, Any] | None = None
+
+
+class Gate(_Result):
+    """What `confidence` is held against. `calibrated`: it is the probability that the answer is
+    there, by the store's own calibration; below `refuse_below` the answer is surely not."""
+
+    calibrated: bool
+    threshold: float
+    refuse_below: float | None
+    passed: bool
 
 
 class Search(_Result):
@@ -69,7 +80,8 @@ class Search(_Result):
     query: str
     hits: list[Hit]
     confidence: float
-    probability: float | None = None
+    probability: float | None
+    gate: Gate
     timings_ms: dict[str, float]
     degraded: list[str]
     trace_id: str
@@ -104,7 +116,8 @@ class Context(_Result):
     passages: list[PackedPassage]
     trace: dict[str, Any]
     confidence: float
-    probability: float | None = None
+    probability: float | None
+    gate: Gate
     trace_id: str
 
 
@@ -133,7 +146,8 @@ class Answer(_Result):
     query_type: str
     token_usage: dict[str, int]
     confidence: float
-    probability: float | None = None
+    probability: float | None
+    gate: Gate
     degraded: list[str]
     citations: list[Citation]
     answered_by: str
@@ -151,6 +165,8 @@ class Trace(_Result):
     at: float
     question: str
     confidence: float
+    probability: float | None
+    gate: Gate
     query_type: str | None = None
     trace: TraceContent
 
@@ -165,6 +181,7 @@ class StoreEntry(_Result):
     documents: int | None
     passages: int | None
     links: int | None
+    calibrated: bool
     defaults: dict[str, str | int | float]
 
 

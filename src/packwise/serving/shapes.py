@@ -28,6 +28,7 @@ def ranking_record(ranking: Ranking) -> dict[str, Any]:
         "query": ranking.query.text,
         "hits": [_hit(rank, hit) for rank, hit in enumerate(ranking.hits, start=1)],
         "confidence": round(ranking.confidence, 6),
+        "probability": None if ranking.probability is None else round(ranking.probability, 6),
         "timings_ms": ranking.trace.timings_ms(),
     }
 
