@@ -94,6 +94,27 @@ def test_every_view_is_sound(visit, notes_server, view):
     assert page.evaluate(wide) <= 0
 
 
+SMALL = """() => [...document.querySelectorAll(
+    'a[href], button, input, select, textarea, summary, [role="button"]')]
+  .filter(node => node.getClientRects().length && !node.closest('[hidden], svg, .skip, p'))
+  // A number in a sentence is as high as its line; a box is hit by its label, too.
+  .filter(node => !node.matches('.cite, [type="checkbox"]'))
+  .map(node => [Math.round(node.getBoundingClientRect().height), node])
+  .filter(([high]) => high < 40)
+  .map(([high, node]) => `${high} ${node.outerHTML.slice(0, 90)}`)"""
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_finger_hits_every_control(visit, notes_server, view):
+    page = opened(visit, notes_server, view, viewport={"width": 390, "height": 800}, has_touch=True)
+    page.evaluate("document.querySelectorAll('details').forEach((node) => { node.open = true })")
+    assert page.evaluate(SMALL) == []
+    if view == "asked":
+        page.locator("button.source").first.click()
+        expect(page.locator("dialog mark").first).to_be_visible()
+        assert page.evaluate(SMALL) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_text_stands_out_from_what_is_behind_it(visit, notes_server, view, scheme):

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from messages_api import CHAT, _chat_events, text
+from serving_world import copy_calibrated
 from tests_world import PATIENCE
 
 HOW = "How do I rotate the signing key?"
@@ -241,6 +242,76 @@ def test_another_threshold_tells_what_would_have_happened(visit, notes_server):
     expect(page.get_by_text("Sentences of the documents")).to_be_visible()
 
 
+def test_a_calibrated_pack_shows_the_chance_and_both_its_thresholds(
+    visit, served, notes_pack, tmp_path_factory
+):
+    target = tmp_path_factory.mktemp("calibrated") / "unsure"
+    copy_calibrated(notes_pack, target, says=0.4, threshold=0.7, refuse_below=0.2)
+    page = visit(served(stores=[str(target)])).page
+    ask(page, HOW)
+    expect(answered(page)).to_contain_text("probably do not hold the answer")
+    expect(page.get_by_label("Sources")).to_contain_text("too unlikely to be in this pack")
+    part = page.locator("#confidence")
+    expect(part.locator(".figure")).to_have_text(
+        "0.40confidence: the chance that the answer is there"
+    )
+    expect(part).to_contain_text("At a threshold of 0.70 the question is held back")
+    expect(part).to_contain_text("From 0.20 on the answer may be in the pack, by its calibration")
+    expect(part.locator(".gauge-tick")).to_be_visible()
+    page.get_by_role("slider", name="Confidence threshold").fill("0.35")
+    expect(part).to_contain_text("At a threshold of 0.35 the question would be answered")
+    page.get_by_role("button", name="Ask with this threshold").click()
+    expect(page.get_by_text("Sentences of the documents")).to_be_visible()
+    # Its threshold is no multiple of the field's step; both sides are asked all the same.
+    page.get_by_role("link", name="Compare settings").click()
+    expect(page.get_by_label("Threshold, side A")).to_have_value("0.7")
+    expect(page.get_by_role("region", name="Side A")).to_contain_text("confidence 0.40")
+
+
+def test_without_a_calibration_the_chance_stands_beside_the_confidence(visit, notes_server):
+    page = visit(notes_server).page
+    ask(page, HOW)
+    answered(page)
+    part = page.locator("#confidence")
+    expect(part.locator(".figure")).to_contain_text("how close the best passage is")
+    assert re.search(r"has a probability of \d+%", part.inner_text())
+
+
+def test_a_table_of_a_document_is_read_as_a_table(visit, notes_server):
+    page = visit(notes_server).page
+    page.get_by_label("Store").select_option("poison")
+    page.evaluate("() => { location.hash = '#/browse?article=wasps.md' }")
+    table = page.get_by_role("article").get_by_role("table")
+    expect(table.get_by_role("columnheader").first).to_have_text("sting")
+    expect(table.get_by_role("cell").nth(1)).to_have_text("ice and patience")
+    assert table.locator("script, a").count() == 0
+
+
+SHIFTS = """window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) {
+    const moved = one.sources.map((source) => source.node?.id || source.node?.className || "");
+    window.shifts.push([one.value, moved]);
+  }
+}).observe({ type: "layout-shift", buffered: true })"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_jumps_while_an_answer_comes_and_after_it(visit, model_server, model, width):
+    model.will(
+        text("In short:\n\nMake **a new key** with `vaultctl` [1]. Then revoke it.", pieces=9)
+    )
+    page = visit(model_server, viewport={"width": width, "height": 900}).page
+    page.evaluate(SHIFTS)
+    ask(page, HOW)
+    expect(page.locator("#around .graph svg")).to_be_visible()
+    page.wait_for_timeout(300)
+    shifts = page.evaluate("window.shifts")
+    # What the question itself puts aside (the heading, the examples) is not counted.
+    late = [one for one in shifts if "box" not in one[1] and "question" not in one[1]]
+    assert sum(value for value, _ in late) < 0.1, late
+
+
 def test_the_articles_around_the_answer_are_drawn(visit, notes_server):
     page = visit(notes_server).page
     ask(page, HOW)
@@ -302,7 +373,12 @@ def test_a_poisoned_document_is_only_text(visit, notes_server, view):
         expect(page.get_by_role("dialog").locator("mark").first).to_be_visible()
     else:
         expect(page.get_by_role("article")).to_contain_text("cooled with ice")
-    expect(page.locator(".graph svg")).to_be_visible()
+    # Nothing is linked with it: a picture of one dot would say less.
+    expect(page.get_by_text("No other article is linked with it")).to_be_visible()
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(wide) <= 0
     assert page.evaluate("window.stung") is None
     assert page.locator("main img, dialog img, main script, [onerror], [onload]").count() == 0
     assert page.locator('a[href^="javascript:"]').count() == 0

@@ -53,7 +53,7 @@ function thinned(nodes, edges) {
 export function drawing({ nodes: all, edges, markers, left: hidden }, open) {
   const { kept: nodes, left: dropped } = thinned(all, edges);
   const left = hidden + dropped;
-  if (!nodes.length) return [el("p", { class: "soft" }, "No article to draw.")];
+  if (nodes.length < 2) return [el("p", { class: "soft alone" }, nodes.length ? "No other article is linked with it or shares a name with it." : "No article to draw.")];
   const frame = el("div", { class: "graph" });
   const told = el("p", { class: "graph-told soft", role: "status" });
   const usual = "Size is PageRank; coloured articles are in the context, rings are names they share. Arrow keys walk, Enter opens.";
@@ -158,7 +158,7 @@ export function drawing({ nodes: all, edges, markers, left: hidden }, open) {
     frame,
     told,
     left ? el("p", { class: "soft small" }, `${many(left, "further neighbour")} not drawn.`) : null,
-    el("details", {}, el("summary", {}, `These ${many(named.length, "article")} as a list`),
+    el("details", {}, el("summary", {}, `${many(named.length, "article")} as a list`),
       el("ul", { class: "as-list" }, named.map((node) => el("li", {}, el("button", { type: "button", class: "link", onclick: () => open(node.document, node.label) }, node.label))))),
   ];
 }

@@ -10,21 +10,14 @@ import { notice } from "./notice.js";
 import { openArticle, openPassage, safeLink } from "./panel.js";
 import { colour, found, picture, sectionText } from "./picture.js";
 import { prose } from "./prose.js";
+import { questionBox } from "./question.js";
 import { settingsForm } from "./settings.js";
 import { stageRow } from "./stages.js";
 
 export function mount(root, page) {
-  const box = el("textarea", {
-    id: "question", name: "q", rows: 1, autocomplete: "off", maxlength: 8000, enterkeyhint: "send",
-    placeholder: "What do you want to know?", "aria-label": "Question", "aria-keyshortcuts": "/",
-    oninput: () => grow(),
-    onkeydown: (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        submit();
-      }
-    },
-  });
+  const { box, set } = questionBox({
+    id: "question", name: "q", placeholder: "What do you want to know?", "aria-label": "Question", "aria-keyshortcuts": "/",
+  }, () => submit());
   const go = el("button", { type: "submit", class: "main" }, "Ask");
   const form = settingsForm("with", { fields: ["graph", "rerank", "fusion", "mode", "policy", "expansion", "max_results"] });
   const extractive = el("input", { type: "checkbox", id: "with-extractive" });
@@ -59,11 +52,6 @@ export function mount(root, page) {
     result.hidden = !yes;
   }
 
-  function grow() {
-    box.style.setProperty("height", "auto");
-    box.style.setProperty("height", `${box.scrollHeight}px`);
-  }
-
   function submit() {
     const question = box.value.trim();
     if (!question) return box.focus();
@@ -89,15 +77,20 @@ export function mount(root, page) {
     page.say("Looking for an answer.");
 
     let text = "";
+    let pieces = 0;
     try {
       for await (const { event, data } of api.stream(body, signal)) {
         if (event === "piece") {
           text += data.text;
+          pieces += 1;
           clear(written, prose(text, (number) => el("span", { class: "cite" }, number)));
+          if (pieces === 1) headline(written);
         } else if (event === "answer") {
           written.setAttribute("aria-busy", "false");
           stop.remove();
           answered(data, body, { written, aside, meta, below, signal });
+          // What came whole is set as it will stay; what is being written must not jump at its end.
+          if (pieces <= 1) headline(written);
         }
       }
     } catch (error) {
@@ -127,8 +120,6 @@ export function mount(root, page) {
       }, number);
     }));
     written.classList.toggle("gated", gated);
-    const paragraphs = written.querySelectorAll(":scope > p");
-    if (paragraphs.length > 1 && paragraphs[0].textContent.length < 60) paragraphs[0].classList.add("short");
     const took = answer.trace.stages.reduce((sum, stage) => sum + stage.ms, 0);
     const own = gated && answer.answered_by !== "none" ? " from its own knowledge, for the pack does not cover it" : "";
     const by = { extractive: "Sentences of the documents", none: gated ? "Held back by the confidence gate" : "Nobody answered" }[answer.answered_by] ?? `Written by ${answer.answered_by}${own}`;
@@ -141,7 +132,7 @@ export function mount(root, page) {
             el("span", { class: `chip ${colour(citation.marker)}` }, citation.marker),
             el("span", {}, el("b", {}, citation.title), el("span", { class: "soft path" }, sectionText(citation.section_path)), el("span", { class: "excerpt" }, excerpt(citation, taken.get(citation.marker))))),
           safeLink(citation.url) ? el("a", { class: "small", href: citation.url, target: "_blank", rel: "noreferrer noopener" }, "original page") : null)))]
-      : [el("h2", {}, "Sources"), el("p", { class: "soft" }, gated ? "None: nothing in this pack is close enough to the question." : "None.")]);
+      : [el("h2", {}, "Sources"), el("p", { class: "soft" }, gated ? `None: ${answer.gate.calibrated ? "the answer is too unlikely to be in this pack" : "nothing in this pack is close enough to the question"}.` : "None.")]);
     page.say(gated ? "The question was held back." : `Answered from ${many(answer.citations.length, "source")}.`);
     if (answer.entities.length || answer.facts.length) meta.after(known(answer));
     way(answer, body, below, signal);
@@ -156,11 +147,10 @@ export function mount(root, page) {
   async function way(answer, body, below, signal) {
     const part = (id, title, ...content) => el("section", { class: "part", id, "aria-labelledby": `${id}-title` }, el("h3", { id: `${id}-title` }, title), content);
     const open = (passage) => openPassage(passage, answer.store);
-    const standing = el("div", {});
-    const packed = el("div", {});
-    const near = el("div", {});
-    // A pack that was calibrated brings a threshold of its own.
-    const threshold = answer.trace.stages.find((stage) => stage.name === "gate")?.threshold ?? body.threshold ?? page.store.defaults.threshold;
+    // As high as what will be in them, so that what is being read below does not jump away.
+    const standing = el("div", { class: "to-come to-come-moves" });
+    const packed = el("div", { class: "to-come to-come-budget" });
+    const near = el("div", { class: "to-come to-come-graph" });
     const gated = !answer.trace.packing;
     clear(below,
       el("div", { class: "found-head" }, el("h2", {}, "How it was found"),
@@ -169,7 +159,7 @@ export function mount(root, page) {
       part("stages", "Steps", stageRow(answer.trace.stages)),
       part("candidates", gated ? "What came closest" : "Candidates", standing),
       gated ? null : part("budget", "Token budget", packed),
-      part("confidence", "Confidence", confidence(answer, threshold, (value) => { extra.threshold = value; run(last); })),
+      part("confidence", "Confidence", confidence(answer, (value) => { extra.threshold = value; run(last); })),
       gated ? null : part("around", "Articles around the answer", near));
     // The picture without the ranking is drawn first: that one may have to wait its turn.
     let drawn = picture(answer, null);
@@ -214,20 +204,18 @@ export function mount(root, page) {
       return heading ? `${article.title}: ${heading.charAt(0).toLowerCase()}${heading.slice(1)}` : article.title;
     });
     clear(examples, asked.length ? el("span", { class: "soft" }, "Try") : null,
-      asked.map((text) => el("button", { type: "button", class: "example", onclick: () => { box.value = text; grow(); submit(); } }, text)));
+      asked.map((text) => el("button", { type: "button", class: "example", onclick: () => { set(text); submit(); } }, text)));
   }
 
   return {
     show({ q }) {
       if (q && q !== last) {
-        box.value = q;
-        grow();
+        set(q);
         run(q);
       } else if (!q && last) {
         running?.abort();
         last = null;
-        box.value = "";
-        grow();
+        set("");
         asked(false);
       }
       if (!q) box.focus({ preventScroll: true });
@@ -243,6 +231,12 @@ export function mount(root, page) {
       else last = null; // Asked of another store: ask again when it is shown.
     },
   };
+}
+
+/** A short answer before its sentence stands out. */
+function headline(written) {
+  const paragraphs = written.querySelectorAll(":scope > p");
+  if (paragraphs.length > 1 && paragraphs[0].textContent.length < 60) paragraphs[0].classList.add("short");
 }
 
 /** The whole answer with its trace, as a file. */

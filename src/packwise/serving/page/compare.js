@@ -1,11 +1,12 @@
 // Two settings side by side on one question, with what differs marked.
 
 import * as api from "./api.js";
-import { clear, count, el, many, time, unseen } from "./dom.js";
+import { clear, count, el, many, percent, time, unseen } from "./dom.js";
 import { notice } from "./notice.js";
 import { openPassage } from "./panel.js";
 import { colour, found, inOrder, inside, nameParts } from "./picture.js";
 import { prose } from "./prose.js";
+import { questionBox } from "./question.js";
 import { settingsForm } from "./settings.js";
 import { REASONS } from "./words.js";
 
@@ -16,7 +17,7 @@ const LISTED = 12;
 const words = (answer) => answer.answer.replace(/\s*\[[\d,\s]+\]/g, "");
 
 export function mount(root, page) {
-  const box = el("input", { type: "text", id: "compare-question", maxlength: 8000, placeholder: "A question for both", "aria-label": "Question for both", autocomplete: "off", required: true });
+  const { box, set } = questionBox({ id: "compare-question", placeholder: "A question for both", "aria-label": "Question for both" }, () => run());
   const forms = SIDES.map((side) => settingsForm(`side-${side}`, { changed: () => differ() }));
   const table = el("div", { class: "duel", role: "group", "aria-label": "Settings" });
   const write = el("input", { type: "checkbox", id: "compare-write" });
@@ -35,7 +36,7 @@ export function mount(root, page) {
 
   root.append(
     el("h1", {}, "Compare two settings"),
-    el("form", { class: "compare-form", onsubmit: (event) => { event.preventDefault(); run(); } },
+    el("form", { class: "compare-form", novalidate: true, onsubmit: (event) => { event.preventDefault(); run(); } },
       el("div", { class: "box" }, box, el("button", { type: "submit", class: "main" }, "Compare")),
       table,
       el("div", { class: "field check" }, write, el("label", { for: "compare-write" }, "Let the language model write both answers"))),
@@ -93,6 +94,7 @@ export function mount(root, page) {
     const took = answer.trace.stages.reduce((sum, stage) => sum + stage.ms, 0);
     const facts = [
       ["confidence", answer.confidence.toFixed(2), other.answer.confidence.toFixed(2)],
+      ...(typeof answer.probability === "number" && !answer.gate.calibrated ? [["probability", percent(answer.probability), percent(other.answer.probability ?? 0)]] : []),
       ["tokens", drawn.packing ? count(drawn.packing.tokens) : "0", other.packing ? count(other.packing.tokens) : "0"],
       ["sources", String(answer.citations.length), String(other.answer.citations.length)],
       ["time", time(took), null],
@@ -124,7 +126,7 @@ export function mount(root, page) {
   return {
     show({ q }) {
       if (q && q !== box.value) {
-        box.value = q;
+        set(q);
         run();
       } else if (!q && !box.value) box.focus({ preventScroll: true });
     },

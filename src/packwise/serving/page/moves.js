@@ -4,7 +4,8 @@ import { clear, el, score, svg, unseen } from "./dom.js";
 import { colour, fullName, inOrder, nameParts } from "./picture.js";
 import { COLUMNS, REASONS, SCORES } from "./words.js";
 
-const ROW = 34;
+// On a phone a row is as high as a finger is wide.
+const rowHeight = () => (matchMedia("(max-width: 40rem)").matches ? 40 : 34);
 const HEAD = 30;
 const SHOWN = 10;
 
@@ -37,7 +38,7 @@ export function moves(drawn, open) {
   show();
   return [
     el("p", { class: "lead" }, `${all.length} candidates, and where each stood after every step. `,
-      drawn.gated ? "None is close enough to the question." : "Coloured ones are in the context, grey ones were left out."),
+      drawn.gated ? (drawn.answer.gate.calibrated ? "The answer is too unlikely to be among them." : "None is close enough to the question.") : "Coloured ones are in the context, grey ones were left out."),
     el("div", { class: "moves-frame" }, chart, card),
     all.length > SHOWN + 2 ? more : null,
     table(all, drawn),
@@ -51,6 +52,7 @@ function places(rows, column) {
 }
 
 function draw(rows, columns, choose) {
+  const ROW = rowHeight();
   const width = Math.max(2, columns.length) * 100;
   const height = HEAD + rows.length * ROW;
   const x = (index) => (columns.length === 1 ? width : 26 + (index * (width - 52)) / (columns.length - 1));
@@ -107,7 +109,7 @@ function scores(passage, open) {
     })),
     el("p", { class: "card-fate" }, passage.marker === null
       ? [el("span", { class: "reason" }, REASONS[passage.reason]?.[0] ?? passage.reason), " ", REASONS[passage.reason]?.[1] ?? ""]
-      : ["In the context as source ", el("span", { class: `chip ${colour(passage.marker)}` }, passage.marker), "."]),
+      : ["In the context as source ", el("span", { class: `chip ${colour(passage.marker)}` }, passage.marker)]),
     el("button", { type: "button", class: "quiet", onclick: () => open(passage) }, "Read the passage"),
   ];
 }

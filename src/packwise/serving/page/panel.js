@@ -91,10 +91,36 @@ function paragraphs(characters, start, end, marked, said) {
   for (const block of whole.split(/(\n{2,})/)) {
     const length = characters.plain ? block.length : Array.from(block).length;
     // What is indented is code or a table; its columns are kept.
-    if (block.trim()) made.push(el("p", { class: /(^|\n)[ \t]{2,}\S/.test(block) ? "laid-out" : null }, runs(characters, from, from + length, marked, said)));
+    if (isTable(block)) made.push(asTable(block, from, characters, marked, said));
+    else if (block.trim()) made.push(el("p", { class: /(^|\n)[ \t]{2,}\S/.test(block) ? "laid-out" : null }, runs(characters, from, from + length, marked, said)));
     from += length;
   }
   return made;
+}
+
+const CELLS = " | ";
+
+/** Whether a block is the rows of a table: several lines with as many cells each. */
+function isTable(block) {
+  const cells = block.split("\n").map((line) => line.split(CELLS).length);
+  return cells.length > 1 && cells[0] > 1 && cells.every((number) => number === cells[0]);
+}
+
+function asTable(block, start, characters, marked, said) {
+  const length = (text) => (characters.plain ? text.length : Array.from(text).length);
+  let from = start;
+  const rows = block.split("\n").map((line) => {
+    const cells = line.split(CELLS).map((cell) => {
+      const shown = runs(characters, from, from + length(cell), marked, said);
+      from += length(cell) + CELLS.length;
+      return shown;
+    });
+    from += 1 - CELLS.length;
+    return cells;
+  });
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "A table" }, el("table", { class: "in-text" },
+    el("thead", {}, el("tr", {}, rows[0].map((cell) => el("th", { scope: "col" }, cell)))),
+    el("tbody", {}, rows.slice(1).map((cells) => el("tr", {}, cells.map((cell) => el("td", {}, cell)))))));
 }
 
 function runs(characters, start, end, marked, said) {

@@ -62,6 +62,7 @@ function inline(text, cite) {
       const marks = part.slice(1, -1).split(",").map((number) => cite(Number(number)) ?? `[${number.trim()}]`);
       return marks;
     }
-    return part;
+    // A row of a table, as a document has it: what parts its cells steps back.
+    return part.split(" | ").flatMap((cell, index) => (index ? [" ", el("span", { class: "cell" }, "|"), ` ${cell}`] : [cell]));
   });
 }

@@ -1,0 +1,27 @@
+// A box for a question: one line that grows with what is written, and Enter asks.
+
+import { el } from "./dom.js";
+
+/** `props` are the box's own; `submit()` asks. */
+export function questionBox(props, submit) {
+  const box = el("textarea", {
+    rows: 1, autocomplete: "off", maxlength: 8000, enterkeyhint: "send", ...props,
+    oninput: () => grow(),
+    onkeydown: (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      submit();
+    },
+  });
+  function grow() {
+    box.style.setProperty("height", "auto");
+    box.style.setProperty("height", `${box.scrollHeight}px`);
+  }
+  return {
+    box,
+    set(text) {
+      box.value = text;
+      grow();
+    },
+  };
+}
