@@ -38,8 +38,9 @@ def err() -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Write a value as JSON to standard output."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Write a value as JSON to standard output; what could drive a terminal is escaped in it."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    click.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def number(value: float | None, digits: int = 3) -> str:

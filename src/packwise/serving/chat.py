@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from packwise.answering.answer import Answer
+from packwise.answering.prompt import clean
 from packwise.candidates import Filter
 from packwise.errors import PackwiseError
 from packwise.models.tokens import token_counter
@@ -30,6 +31,10 @@ _LEANING = re.compile(
     r"|\b(?:it|its|they|them|their|he|him|his|she|her|this|that|these|those|there|one|ones)\b",
     re.IGNORECASE,
 )
+# What a chat client would load without being asked, and what it would make a link or markup of.
+_PICTURE = re.compile(r"(!)\[(?=[^\]\n]*\]\()")
+_MARKUP = re.compile(r"[\\`*\[\]<>]|(?<=!)\(")
+_PAGE = re.compile(r"https?://\S+$", re.IGNORECASE)
 _EXTRA = (
     "confidence",
     "probability",
@@ -99,7 +104,7 @@ async def completions(request: Request) -> Response:
         state.work.check_room()
         return StreamingResponse(_chunks(chat), media_type=sse.MEDIA_TYPE, headers=sse.HEADERS)
     answer = await state.work.run(lambda: store.library.ask(question, **how))
-    text = answer.text + _sources(answer)
+    text = _plain(answer.text) + _sources(answer)
     return Json(
         {
             **chat.head("chat.completion"),
@@ -154,12 +159,14 @@ async def _chunks(chat: _Chat) -> AsyncIterator[bytes]:
                 continue
             if isinstance(piece, str):
                 said.append(piece)
-                yield chunk({"content": piece})
+                yield chunk({"content": _plain(piece)})
                 continue
             tail = _sources(piece)
             if "".join(said).strip() != piece.text.strip():
                 # What was sent cannot be taken back; what replaces it is said after it.
-                tail = f"\n\nThe answer broke off; this one replaces it:\n\n{piece.text}{tail}"
+                tail = (
+                    f"\n\nThe answer broke off; this one replaces it:\n\n{_plain(piece.text)}{tail}"
+                )
             if tail:
                 yield chunk({"content": tail})
             yield chunk({}, "stop", packwise=_extra(chat, piece))
@@ -178,10 +185,21 @@ def _sources(answer: Answer) -> str:
     """The cited passages as numbered lines under the answer."""
     lines: list[str] = []
     for citation in answer.citations:
-        parts = dict.fromkeys([citation.title, *citation.section_path])
-        where = f" ({citation.url})" if citation.url else ""
+        parts = dict.fromkeys(map(_words, [citation.title, *citation.section_path]))
+        where = f" ({_words(citation.url)})" if _PAGE.match(citation.url) else ""
         lines.append(f"[{citation.marker}] {' > '.join(part for part in parts if part)}{where}")
     return "\n\nSources:\n" + "\n".join(lines) if lines else ""
+
+
+def _plain(text: str) -> str:
+    """An answer for a client that shows Markdown: no control characters, and a picture that a
+    document names is not one to load."""
+    return _PICTURE.sub(r"\1\\[", clean(text))
+
+
+def _words(text: str) -> str:
+    """A title or address of a document on one line, with its markup shown, not followed."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(clean(text).split()))
 
 
 def _usage(answer: Answer, text: str) -> dict[str, int]:

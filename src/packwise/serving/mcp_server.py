@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from packwise import __version__
+from packwise.answering.prompt import clean
 from packwise.candidates import Filter
 from packwise.errors import PackwiseError
 from packwise.serving import operations
@@ -55,14 +56,17 @@ _LONGEST_ARTICLE = 100_000
 
 Pack = Annotated[str | None, Field(description="The pack's name (list_packs); the first if none.")]
 
+# An agent's user may read a result in a terminal.
+Words = Annotated[str, AfterValidator(clean)]
+
 
 class Source(BaseModel):
     """Where something stands."""
 
-    title: str
-    section: str
-    document: str
-    url: str
+    title: Words
+    section: Words
+    document: Words
+    url: Words
 
 
 class FoundPassage(BaseModel):
@@ -70,7 +74,7 @@ class FoundPassage(BaseModel):
 
     rank: int
     score: float
-    text: str
+    text: Words
     source: Source
 
 
@@ -83,8 +87,8 @@ class SearchResult(BaseModel):
     probability: float | None
     gate: Gate
     passages: list[FoundPassage]
-    sources: list[str]
-    degraded: list[str]
+    sources: list[Words]
+    degraded: list[Words]
 
 
 class ContextResult(BaseModel):
@@ -95,11 +99,11 @@ class ContextResult(BaseModel):
     confidence: float
     probability: float | None
     gate: Gate
-    text: str
+    text: Words
     tokens: int
     budget: int
     citations: list[Source]
-    sources: list[str]
+    sources: list[Words]
     left_out: int
 
 
@@ -114,15 +118,15 @@ class AskResult(BaseModel):
 
     pack: str
     question: str
-    answer: str
+    answer: Words
     confidence: float
     probability: float | None
     gate: Gate
     query_type: str
     answered_by: str
     citations: list[CitedSource]
-    sources: list[str]
-    degraded: list[str]
+    sources: list[Words]
+    degraded: list[Words]
 
 
 class PackEntry(BaseModel):
@@ -132,7 +136,7 @@ class PackEntry(BaseModel):
     kind: str
     documents: int | None
     passages: int | None
-    articles: list[str]
+    articles: list[Words]
 
 
 class PackList(BaseModel):
@@ -145,15 +149,15 @@ class ArticleResult(BaseModel):
     """An article, or the part of it that was asked for."""
 
     pack: str
-    title: str
-    document: str
-    url: str
-    text: str
+    title: Words
+    document: Words
+    url: Words
+    text: Words
     start: int
     characters: int
-    sections: list[str]
-    links: list[str]
-    sources: list[str]
+    sections: list[Words]
+    links: list[Words]
+    sources: list[Words]
 
 
 def build_mcp(state: Serving) -> MCPServer[Any]:
