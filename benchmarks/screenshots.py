@@ -82,6 +82,8 @@ def take_all(browser: Browser, url: str, question: str, out: Path) -> None:
     page.fill("#budget-number", "300")
     page.wait_for_selector(".budget-told:has-text('of 300 tokens')")
     take(page, "#budget", out / "budget.png")
+    page.locator("#threshold").fill("0.9")
+    take(page, "#confidence", out / "confidence.png")
     page.goto(f"{url}/#/compare")
     page.fill("#compare-question", question)
     page.select_option("#side-B-mode", "vector")

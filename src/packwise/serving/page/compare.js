@@ -16,6 +16,8 @@ const LISTED = 12;
 /** An answer without its markers, which number each side's own passages. */
 const words = (answer) => answer.answer.replace(/\s*\[[\d,\s]+\]/g, "");
 
+const chance = ({ probability }) => (typeof probability === "number" ? percent(probability) : "–");
+
 export function mount(root, page) {
   const { box, set } = questionBox({ id: "compare-question", placeholder: "A question for both", "aria-label": "Question for both" }, () => run());
   const forms = SIDES.map((side) => settingsForm(`side-${side}`, { changed: () => differ() }));
@@ -94,7 +96,7 @@ export function mount(root, page) {
     const took = answer.trace.stages.reduce((sum, stage) => sum + stage.ms, 0);
     const facts = [
       ["confidence", answer.confidence.toFixed(2), other.answer.confidence.toFixed(2)],
-      ...(typeof answer.probability === "number" && !answer.gate.calibrated ? [["probability", percent(answer.probability), percent(other.answer.probability ?? 0)]] : []),
+      ["probability", chance(answer), chance(other.answer)],
       ["tokens", drawn.packing ? count(drawn.packing.tokens) : "0", other.packing ? count(other.packing.tokens) : "0"],
       ["sources", String(answer.citations.length), String(other.answer.citations.length)],
       ["time", time(took), null],

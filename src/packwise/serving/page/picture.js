@@ -108,8 +108,12 @@ export const colour = (marker) => (marker === null || marker === undefined ? "c-
 export const sectionText = (section) => section.filter(Boolean).join(" › ");
 
 /** Title, section and number, as a row shows them. */
-export const nameParts = (passage) => [
-  el("b", {}, passage.title), " ", el("span", { class: "soft" }, [sectionText(passage.section), passage.part].filter(Boolean).join(" ")),
-];
+export const nameParts = (passage) => {
+  const section = sectionText(passage.section);
+  return [
+    el("b", {}, passage.title), " ", section ? el("span", { class: "soft within" }, "› ") : null,
+    el("span", { class: "soft" }, [section, passage.part].filter(Boolean).join(" ")),
+  ];
+};
 
 export const fullName = (passage) => [passage.title, sectionText(passage.section)].filter(Boolean).join(", ");
