@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from packwise.cli import app
 from packwise.errors import UsageError
 from packwise.packs import skill as skills
+from packwise.packs.build import build_pack
 from packwise.packs.skill import write_skill
+from serving_world import copy_calibrated
 
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
@@ -95,3 +97,17 @@ def test_the_command_writes_replaces_and_says_where(notes_pack, tmp_path):
     done = json.loads(run("--name", "our-notes", "--replace", "--json").output)
     assert done["name"] == "our-notes"
     assert [path.name for path in tmp_path.iterdir()] == ["our-notes"]
+
+
+def test_a_skill_tells_the_threshold_that_counts_and_no_names_where_there_are_none(
+    notes_pack, tmp_path
+):
+    plain = (write_skill(str(notes_pack), tmp_path / "a").folder / "SKILL.md").read_text("utf-8")
+    assert "Below 0.5 the pack holds little" in plain
+    own = copy_calibrated(notes_pack, tmp_path / "own", says=0.4, threshold=0.72)
+    text = (write_skill(str(own), tmp_path / "b").folder / "SKILL.md").read_text("utf-8")
+    assert "Below 0.72 the answer is too unlikely" in text
+    (tmp_path / "one.md").write_text("# Backups\n\nThe database is backed up every night.\n")
+    build_pack([str(tmp_path / "one.md")], str(tmp_path / "nameless"))
+    nameless = write_skill(str(tmp_path / "nameless"), tmp_path / "c")
+    assert nameless.description.endswith("questions about Backups.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -47,6 +48,8 @@ def mcp(
 
     bounds = Limits(**{name: value for name, value in limits.items() if value is not None})
     if not http:
+        if sys.stdin.isatty():
+            click.echo("an agent speaks MCP with this on standard input; Ctrl-D ends it", err=True)
         mcp_server.run_stdio(open_served(stores), limits=bounds)
         return
     listening = server.bound_socket(host, port)

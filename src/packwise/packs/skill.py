@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from packwise.errors import StoreError, UsageError
+from packwise.retrieval.calibration import load_calibration
 from packwise.stores.base import DocumentSummary, Store
 from packwise.stores.locate import installed, is_pack_name, open_store, pack_folder
 
@@ -156,7 +157,8 @@ def _description(listed: Sequence[DocumentSummary], topics: Sequence[str], count
     articles = "1 article" if count == 1 else f"{count} articles"
     start = f"Searches a knowledge pack of {articles} and answers from it with sources. "
     use = "Use it for questions about "
-    text = f"{start}{use}{_listed(titles, LONGEST_DESCRIPTION - len(start + use) - 1)}."
+    about = _listed(titles, LONGEST_DESCRIPTION - len(start + use) - 1) or "its documents"
+    text = f"{start}{use}{about}."
     more = " Also speaks of "
     room = LONGEST_DESCRIPTION - len(text) - len(more) - 1
     others = _listed(topics[:10], room) if room > 40 else ""
@@ -171,7 +173,7 @@ def _listed(items: Iterable[str], room: int) -> str:
         if len(longer) > room:
             break
         text = longer
-    return text or "its documents"
+    return text
 
 
 def _body(
@@ -204,6 +206,14 @@ def _body(
         else ""
     )
     titles = "\n".join(f"- {_plain(entry.title or entry.id)}" for entry in listed[:_TITLES])
+    calibration = load_calibration(info)
+    little = "say so, do not guess."
+    sure = f"Below 0.5 the pack holds little on the question: {little}"
+    if calibration.source == "pack":
+        sure = (
+            "In this pack it is that probability. Below "
+            f"{calibration.threshold:.2f} the answer is too unlikely to be in it: {little}"
+        )
     about = f"\nNames that run through them: {', '.join(topics)}.\n" if topics else ""
     return f"""---
 {head}---
@@ -242,7 +252,8 @@ packwise mcp {store_argument}
 
 ## How to read a result
 
-- `confidence` is 0 to 1. Below 0.5 the pack holds little on the question: say so, do not guess.
+- `confidence` is 0 to 1. {sure}
+- `probability` is the chance that the answer is in what was found.
 - `query_type` `confidence_gated_fallback` means there is no answer in the pack.
 - `citations` (ask) and `[n]` (context) name the article and section a statement comes from.
 - `degraded` names, a line each, what could not be done as asked.
