@@ -185,3 +185,10 @@ def test_several_stores_are_asked_by_name(notes_pack, tenants_pack):
         missing = both.post("/v1/search", json={**asked, "store": "nowhere"})
         assert missing.status_code == 404
         assert missing.json()["error"]["code"] == "no_such_store"
+
+
+def test_a_stream_that_cannot_begin_says_so_at_once(client):
+    body = {"question": "\x15", "stream": True}
+    (told,) = events(client.post("/v1/ask", json=body))
+    assert told[0] == "error"
+    assert told[1]["error"]["code"] == "bad_request"

@@ -78,8 +78,8 @@ class Workroom:
         gone = threading.Event()
 
         def work() -> None:
-            source = call()
             try:
+                source = call()
                 for piece in source:
                     if gone.is_set():
                         break
