@@ -102,6 +102,12 @@ def test_an_earlier_pack_is_imported_with_its_vectors(earlier, embedder, tmp_pat
             keys = [key for key, _ in store.document_passages(summary.id)]
             texts = [passage.text for _, passage in store.document_passages(summary.id)]
             assert np.allclose(store.vectors(keys), embedder.embed_passages(texts), atol=2e-3)
+        newton = store.entities_named(["isaac newton"])["isaac newton"]
+        assert (newton.description, newton.passages) == ("An English physicist", 2)
+        (fact,) = store.facts_about(["apple"], 5)[-1:]
+        assert fact.text == "Apples come from Kazakhstan."
+        (tie,) = store.relations_of(["almaty"], 5)
+        assert (tie.source, tie.relation) == ("isaac newton", "never visited")
     with packwise.open(str(tmp_path / "pack")) as library:
         assert library.search("where do apples come from", 1).hits[0].passage.document == "Apple"
 

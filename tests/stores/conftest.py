@@ -1,38 +1,8 @@
 """The stores that the conformance suite runs on: one class a store."""
 
-from pathlib import Path
-
 import pytest
-from more_places import KuzuPlace, QdrantPlace
+from more_places import KuzuPlace, PackPlace, QdrantPlace
 from postgres_place import PostgresPlace
-
-from packwise.stores.base import Store
-from packwise.stores.pack import create_or_open_pack, open_pack
-
-
-class PackPlace:
-    """Where a test keeps its pack."""
-
-    def __init__(self, folder: Path) -> None:
-        self.location = str(folder / "pack")
-        self._open = []
-
-    def build(self) -> Store:
-        """The store, open to be built."""
-        return self._kept(create_or_open_pack(self.location))
-
-    def read(self) -> Store:
-        """The store, open to be read."""
-        return self._kept(open_pack(self.location))
-
-    def close(self) -> None:
-        for store in self._open:
-            store.close()
-
-    def _kept(self, store: Store) -> Store:
-        self._open.append(store)
-        return store
-
 
 PLACES = [PackPlace, PostgresPlace, QdrantPlace, KuzuPlace]
 

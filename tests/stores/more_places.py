@@ -1,4 +1,4 @@
-"""Places for stores beyond the pack: see ``conftest.PLACES``."""
+"""Places for stores of every kind: see ``conftest.PLACES``."""
 
 import atexit
 import itertools
@@ -35,6 +35,14 @@ class Place:
     def _kept(self, store: Store) -> Store:
         self._open.append(store)
         return store
+
+
+class PackPlace(Place):
+    """A folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.location = str(folder / "pack")
 
 
 @cache

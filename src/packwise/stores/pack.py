@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
+from packwise.entities import Extraction
 from packwise.errors import EmbedderMismatch, NotAStore, StoreMissing, UsageError
 from packwise.models.words import ANALYZER
 from packwise.passages import Document, Link, Passage
@@ -334,6 +335,12 @@ class PackStore:
     def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
         with self._knowledge() as connection:
             return pack_knowledge.relations_of(connection, keys, most) if connection else []
+
+    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
+        """What a language model read in these passages."""
+        with self._knowledge() as connection:
+            wanted = _integers(keys)
+            return pack_knowledge.extractions(connection, wanted) if connection else {}
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False

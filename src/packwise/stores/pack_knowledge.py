@@ -5,10 +5,11 @@ A pack built before there were entities answers with none; its next build finds 
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
-from packwise.entities import name_key
+from packwise.entities import Extraction, name_key
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
@@ -19,6 +20,7 @@ from packwise.stores.knowledge import (
     StoredFact,
     Titled,
 )
+from packwise.stores.naming import read_extraction
 from packwise.stores.rows import batches, marks, storable
 
 _ENTITY = "e.key, e.name, e.label, e.kind, e.description, e.passages"
@@ -179,6 +181,17 @@ def relations_of(connection: sqlite3.Connection, keys: Sequence[str], most: int)
                 taken[end] = taken.get(end, 0) + 1
             found[passage, position] = Relation(source, relation, target, context, Place(*place))
     return list(found.values())
+
+
+def extractions(connection: sqlite3.Connection, passages: Sequence[int]) -> dict[Key, Extraction]:
+    """What a language model read in these passages."""
+    found: dict[Key, Extraction] = {}
+    for batch in batches(list(dict.fromkeys(passages))):
+        rows = connection.execute(
+            f"SELECT passage, payload FROM extractions WHERE passage IN ({marks(batch)})", batch
+        )
+        found.update((key, read_extraction(json.loads(text))) for key, text in rows)
+    return found
 
 
 def _entities(connection: sqlite3.Connection, rows: Sequence[_Row]) -> list[Entity]:

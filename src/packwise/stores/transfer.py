@@ -3,33 +3,17 @@ stores without being parsed, chunked or embedded again."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from packwise.entities import Extraction
 from packwise.passages import Document, Passage, content_hash
-from packwise.stores.base import Key, Store, Vectors
-from packwise.stores.connections import Connections
-from packwise.stores.naming import read_extraction
-from packwise.stores.pack import PackStore
-from packwise.stores.rows import batches, marks
+from packwise.stores.base import Store, Vectors
 
 _TOGETHER = 64
-
-
-@runtime_checkable
-class KeepsExtractions(Protocol):
-    """A store that hands out what a language model read in its passages."""
-
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """The extractions of these passages; passages without one are left out."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,38 +33,13 @@ def content_of(store: Store, document_id: str) -> Content | None:
         return None
     pairs = store.document_passages(document_id)
     keys = [key for key, _ in pairs]
-    found = _extractions(store, keys)
-    read = tuple(found[key] for key in keys if key in found)
+    read = store.extractions(keys)
     return Content(
         replace(document, links=tuple(replace(link, target=None) for link in document.links)),
         tuple(passage for _, passage in pairs),
         store.vectors(keys),
-        read,
+        tuple(read[key] for key in keys if key in read),
     )
-
-
-def _extractions(store: Store, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-    if not keys:
-        return {}
-    if isinstance(store, KeepsExtractions):
-        return store.extractions(keys)
-    return pack_extractions(store, keys) if isinstance(store, PackStore) else {}
-
-
-def pack_extractions(store: PackStore, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-    """What a language model read in these passages of a pack."""
-    found: dict[Key, Extraction] = {}
-    connections = Connections(Path(store.info().location))
-    with closing(connections), connections.snapshot() as connection:
-        tables = "SELECT 1 FROM sqlite_master WHERE name = 'extractions'"
-        if connection.execute(tables).fetchone() is None:
-            return {}
-        for batch in batches([key for key in keys if isinstance(key, int)]):
-            rows = connection.execute(
-                f"SELECT passage, payload FROM extractions WHERE passage IN ({marks(batch)})", batch
-            )
-            found.update((key, read_extraction(json.loads(text))) for key, text in rows)
-    return found
 
 
 @runtime_checkable

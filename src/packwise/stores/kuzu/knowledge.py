@@ -10,8 +10,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from packwise.entities import name_key
+from packwise.entities import (
+    ExtractedEntity,
+    ExtractedFact,
+    ExtractedRelation,
+    Extraction,
+    name_key,
+)
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
@@ -107,6 +114,33 @@ class Known:
                 taken[end] = taken.get(end, 0) + 1
             found.append(Relation(source, relation, target, context, self.place(row)))
         return found
+
+    def extraction(self, row: int) -> Extraction | None:
+        """What the earlier system's language model read, tied to the passage that tells it."""
+        entities = [self.entities[key] for key in self.mentioned.get(row, ())]
+        facts = self.facts.get(row, ())
+        ties = self._ties.get(row, ())
+        if not (entities or facts or ties):
+            return None
+        return Extraction(
+            self.table.passages[row].position,
+            tuple(ExtractedEntity(e.label, e.kind, e.description) for e in entities),
+            tuple(ExtractedFact(self._label(about), text) for about, text in facts),
+            tuple(
+                ExtractedRelation(self._label(source), relation, self._label(target), context)
+                for source, relation, target, context in ties
+            ),
+        )
+
+    @cached_property
+    def _ties(self) -> dict[int, list[tuple[str, str, str, str]]]:
+        found: dict[int, list[tuple[str, str, str, str]]] = {}
+        for row, *tie in self.relations:
+            found.setdefault(row, []).append((tie[0], tie[1], tie[2], tie[3]))
+        return found
+
+    def _label(self, key: str) -> str:
+        return self.entities[key].label if key in self.entities else key
 
     def _rows(self, passages: Sequence[Key]) -> dict[Key, int]:
         rows = self.table.rows

@@ -272,7 +272,10 @@ class KuzuStore:
         """What a language model read in these passages."""
         with self._current() as snapshot:
             if not snapshot.table.state.own:
-                return {}
+                known, at = snapshot.known, snapshot.table.rows
+                wanted = [key for key in keys if isinstance(key, str) and key in at]
+                read = ((key, known.extraction(at[key])) for key in wanted)
+                return {key: extraction for key, extraction in read if extraction is not None}
             rows = snapshot.opened.each(
                 "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, s.extraction",
                 [key for key in keys if isinstance(key, str)],
@@ -295,11 +298,17 @@ class KuzuStore:
             for row, document in documents.items():
                 span = spans[row]
                 block = np.array([vectors[at] for at in span], dtype=np.float32)
+                told = tuple(read[k] for at in span if (k := table.passages[at].key) in read)
+                document = _unresolved(document)
+                if told and not table.state.own:
+                    # Nothing else tells that the earlier system has read an article again.
+                    digest = content_hash(document.source_hash, *map(repr, told))
+                    document = replace(document, source_hash=digest)
                 found[document.id] = Content(
-                    _unresolved(document),
+                    document,
                     tuple(table.passage(at, texts[at]) for at in span),
                     block.reshape(len(span), table.state.identity.dim),
-                    tuple(read[k] for at in span if (k := table.passages[at].key) in read),
+                    told,
                 )
         return found
 

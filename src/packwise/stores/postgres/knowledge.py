@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from packwise.entities import Extraction
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
@@ -15,6 +17,7 @@ from packwise.stores.knowledge import (
     StoredFact,
     Titled,
 )
+from packwise.stores.naming import read_extraction
 from packwise.stores.postgres.text import given, held_list
 
 if TYPE_CHECKING:
@@ -164,6 +167,15 @@ def relations_of(connection: Connection, keys: Sequence[str], most: int) -> list
             taken[end] = taken.get(end, 0) + 1
         found.append(Relation(source, given(relation), target, given(context), _place(*place)))
     return found
+
+
+def extractions(connection: Connection, passages: Sequence[int]) -> dict[Key, Extraction]:
+    """What a language model read in these passages."""
+    rows = connection.execute(
+        "SELECT passage, payload FROM packwise_extractions WHERE passage = ANY (%s::bigint[])",
+        (list(passages),),
+    )
+    return {key: read_extraction(json.loads(given(payload))) for key, payload in rows}
 
 
 def _place(key: int, document: str, title: str) -> Place:

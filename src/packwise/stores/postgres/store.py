@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from packwise.candidates import EVERYTHING, Filter
-from packwise.entities import name_key
+from packwise.entities import Extraction, name_key
 from packwise.errors import StoreMissing, UsageError
 from packwise.passages import Document, Link, Passage
 from packwise.stores import bm25
@@ -349,6 +349,11 @@ class PostgresStore:
 
     def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
         return self._read(lambda connection, _: knowledge.relations_of(connection, keys, most))
+
+    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
+        """What a language model read in these passages."""
+        wanted = integers(keys)
+        return self._read(lambda connection, _: knowledge.extractions(connection, wanted))
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
