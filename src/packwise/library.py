@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from packwise.candidates import EVERYTHING, Filter, Fusion, Mode, Query
-from packwise.guard import check_embedder
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.retrieval.cache import CacheInfo
 from packwise.retrieval.calibration import Calibration, load_calibration
 from packwise.retrieval.pipeline import Pipeline, Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Store, StoreInfo
+from packwise.stores.checks import check_store_embedder
 from packwise.stores.locate import open_store
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class Library:
 
     The embedder is loaded at the first question that needs it, and so is the language model
     that the environment names, unless ``llm`` is given. Close it, or use it as a context
-    manager.
+    manager. An embedder that the store was not built with is refused, whoever brings it; a
+    store that is built anew meanwhile is searched with the embedder it then has.
     """
 
     def __init__(
@@ -43,7 +44,9 @@ class Library:
     ) -> None:
         self._store = store
         self._settings = settings or Settings.load()
-        self._embedder = embedder
+        self._given = embedder
+        self._embedder: Embedder | None = None
+        self._version = ""
         self._llm = llm
         self._llm_looked_up = llm is not None
         self._pipeline: Pipeline | None = None
@@ -61,7 +64,10 @@ class Library:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder the store was built with, loaded when first asked for."""
+        """The embedder the store was built with, loaded and checked when first asked for.
+
+        Raises ``EmbedderMismatch`` where the store's vectors are of another one.
+        """
         return self._load_embedder()
 
     @property
@@ -92,6 +98,7 @@ class Library:
         ``walk``, ``pagerank``, ``off``) and ``rerank`` (``crossencoder``, ``mmr``, ``off``)
         are as the settings say unless given.
         """
+        self._follow_rebuilds()
         settings = self._settings
         chosen: Fusion = fusion or ("rrf" if settings.fusion == "rrf" else "weighted")
         if graph is None or graph is True:
@@ -263,8 +270,18 @@ class Library:
     def _load_embedder(self) -> Embedder:
         with self._lock:
             if self._embedder is None:
-                self._embedder = _embedder_of(self._store.info(), self._settings)
+                embedder = self._given or _embedder_of(self._store.info(), self._settings)
+                check_store_embedder(self._store, embedder)
+                self._embedder = embedder
             return self._embedder
+
+    def _follow_rebuilds(self) -> None:
+        """Have the embedder checked again where the store was built anew: its vectors may be
+        another embedder's now, of the same dimension."""
+        version = self._store.version()
+        with self._lock:
+            if version != self._version:
+                self._embedder, self._version = None, version
 
 
 def open_library(store: str, *, settings: Settings | None = None) -> Library:
@@ -273,9 +290,7 @@ def open_library(store: str, *, settings: Settings | None = None) -> Library:
 
 
 def _embedder_of(info: StoreInfo, settings: Settings) -> Embedder:
-    """The embedder the store was built with, in the same version."""
+    """The embedder a store names, else the configured one."""
     from packwise.models.embedder import load_embedder
 
-    embedder = load_embedder(info.embedder or settings.embedder, settings)
-    check_embedder(info.embedder_version, embedder.version, location=info.location)
-    return embedder
+    return load_embedder(info.embedder or settings.embedder, settings)

@@ -11,9 +11,9 @@ import packwise
 from packwise.cli import app
 from packwise.errors import EmbedderMismatch, NotAStore, UsageError
 from packwise.models.embedder import load_embedder
-from packwise.packs.copying import check_vectors
 from packwise.packs.exporting import export_pack, import_pack
 from packwise.settings import Settings
+from packwise.stores.checks import check_vectors
 from packwise.stores.kuzu.store import open_kuzu
 from packwise.stores.locate import open_store
 

@@ -8,10 +8,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from store_world import DIM, EMBEDDER, fill, found, keyword, make, near, snapshot, vector_of
+from store_world import (
+    DIM,
+    EMBEDDER,
+    fill,
+    found,
+    keyword,
+    make,
+    near,
+    snapshot,
+    vector_of,
+    vectors_of,
+)
 
 from packwise.candidates import Filter
 from packwise.errors import EmbedderMismatch, StoreBusy
+from packwise.library import Library
 from packwise.models.words import terms
 from packwise.stores import bm25
 from tests_world import PATIENCE
@@ -423,6 +435,77 @@ def test_a_passage_of_another_embedder_is_refused(place):
     strangers = [replace(passage, embedder_version="older") for passage in passages]
     with store.writer(**EMBEDDER) as writer, pytest.raises(EmbedderMismatch):
         writer.stage(document, strangers, np.ones((2, DIM), np.float32))
+
+
+class MadeUp:
+    """An embedder whose vectors are those of ``fill``, or with ``salt`` are others."""
+
+    name, window = "made-up", 512
+
+    def __init__(self, version="made-up-1", dim=DIM, salt=""):
+        self.version, self.dim, self.salt = version, dim, salt
+
+    def embed_passages(self, texts, progress=None):
+        return np.array([vector_of(text + self.salt, self.dim) for text in texts], np.float32)
+
+    def embed_query(self, text):
+        return vector_of(text + self.salt, self.dim)
+
+    def similarity(self, cosine):
+        return max(cosine, 0.0)
+
+
+def first_hit(store, embedder) -> str:
+    """What a search by vector finds first, asked for the very text of a passage."""
+    library = Library(store, embedder=embedder)
+    (hit,) = library.search(APPLE[1][0].indexed_text, 1, mode="vector").hits
+    return hit.passage.id
+
+
+@pytest.mark.parametrize(
+    ("embedder", "said"),
+    [
+        (MadeUp("made-up-2"), "made-up-1, these are of made-up-2"),
+        (MadeUp(dim=8), "16 dimensions, those of made-up have 8"),
+    ],
+    ids=["version", "dimension"],
+)
+def test_a_library_refuses_an_embedder_the_store_was_not_built_with(fruits, embedder, said):
+    assert first_hit(fruits, MadeUp()) == APPLE[1][0].id
+    with pytest.raises(EmbedderMismatch, match=said) as caught:
+        first_hit(fruits, embedder)
+    assert caught.value.fix
+    assert "\n" not in str(caught.value)
+
+
+def test_a_store_without_a_recorded_version_is_held_to_its_vectors_and_says_so(place, caplog):
+    fill(place.build(), FRUITS, embedder="", embedder_version="")
+    store = place.read()
+    assert store.info().embedder_version == ""
+    assert first_hit(store, MadeUp("any-9")) == APPLE[1][0].id
+    assert "does not record which embedder" in caplog.text
+    for wrong, said in (
+        (MadeUp(dim=8), "16 dimensions, those of made-up have 8"),
+        (MadeUp(salt="!"), "not those of made-up: their cosine"),
+    ):
+        with pytest.raises(EmbedderMismatch, match=said):
+            first_hit(store, wrong)
+    with pytest.raises(EmbedderMismatch, match="an unnamed embedder"):
+        store.writer(**EMBEDDER)
+
+
+def test_an_open_library_notices_that_its_store_was_embedded_anew(place):
+    store = place.build()
+    fill(store, FRUITS)
+    library = Library(place.read(), embedder=MadeUp())
+    assert library.search("apples", 1, mode="vector").hits
+    with store.writer(**{**EMBEDDER, "embedder_version": "2"}, allow_mismatch=True) as writer:
+        for document, passages in FRUITS:
+            unversioned = [replace(passage, embedder_version="") for passage in passages]
+            writer.stage(document, unversioned, vectors_of(passages)[:, ::-1])
+        writer.commit()
+    with pytest.raises(EmbedderMismatch, match="holds vectors of embedder 2"):
+        library.search("apples", 1, mode="vector")
 
 
 def test_a_question_of_another_dimension_is_refused(fruits):

@@ -45,8 +45,8 @@ def info(pack: str, as_json: bool) -> None:
         ("documents", f"{found.documents:,}"),
         ("passages", f"{found.passages:,}"),
         ("links", f"{found.links:,}"),
-        ("embedder", f"{found.embedder} ({found.dim} dimensions)"),
-        ("embedder version", found.embedder_version),
+        ("embedder", f"{found.embedder or 'not recorded'} ({found.dim} dimensions)"),
+        ("embedder version", found.embedder_version or "not recorded"),
         ("size", size(found.size_bytes)),
         *found.details.items(),
     ]

@@ -12,21 +12,15 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
-from packwise.models.base import Embedder
 from packwise.passages import Passage
 from packwise.settings import Settings
 from packwise.stores.base import DocumentSummary, Store, StoreInfo, Writer, WriteSummary
+from packwise.stores.checks import check_vectors
 from packwise.stores.locate import create_or_open_store, open_store
 from packwise.stores.transfer import checksum, contents, same_vectors
 
 _TOGETHER = 64
-_SAMPLE = 4
-_LEAST_AGREEMENT = 0.9
-"""The cosine an embedder's own vector of a text has at least with the stored one, allowing
-for another precision and a heading more or less."""
 
 
 class CopyProgress(Protocol):
@@ -136,42 +130,6 @@ def _identity(
             fix="leave out --embedder",
         )
     return loaded.name, loaded.version
-
-
-def check_vectors(store: Store, embedder: Embedder) -> None:
-    """Raise ``EmbedderMismatch`` unless a store's vectors are those this embedder makes.
-
-    A few passages are embedded again and compared; a store without passages agrees.
-    """
-    info = store.info()
-    if info.passages == 0:
-        return
-    if info.dim != embedder.dim:
-        raise EmbedderMismatch(
-            f"the vectors of {info.location} have {info.dim} dimensions, those of"
-            f" {embedder.name} have {embedder.dim}",
-            fix="name the embedder they were made with",
-        )
-    pairs = [
-        pair
-        for summary in _sample([s for s in store.documents() if s.passages])
-        for pair in store.document_passages(summary.id)[:1]
-    ]
-    stored = store.vectors([key for key, _ in pairs])
-    best = np.full(len(pairs), -1.0)
-    for texts in ([p.indexed_text for _, p in pairs], [p.text for _, p in pairs]):
-        best = np.maximum(best, (embedder.embed_passages(texts) * stored).sum(axis=1))
-    agreement = float(np.median(best))
-    if agreement < _LEAST_AGREEMENT:
-        raise EmbedderMismatch(
-            f"the vectors of {info.location} are not those of {embedder.name}:"
-            f" their cosine on the same texts is {agreement:.2f}",
-            fix="name the embedder they were made with",
-        )
-
-
-def _sample(summaries: Sequence[DocumentSummary]) -> Sequence[DocumentSummary]:
-    return summaries[:: max(1, len(summaries) // _SAMPLE)][:_SAMPLE]
 
 
 def _stage(

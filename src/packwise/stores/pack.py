@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.entities import Extraction
-from packwise.errors import EmbedderMismatch, NotAStore, StoreMissing, UsageError
+from packwise.errors import NotAStore, StoreMissing, UsageError
 from packwise.models.words import ANALYZER
 from packwise.passages import Document, Link, Passage
 from packwise.stores import pack_knowledge
@@ -32,6 +32,7 @@ from packwise.stores.base import (
     TermStatistics,
     Vectors,
 )
+from packwise.stores.checks import question_vector
 from packwise.stores.connections import Connections
 from packwise.stores.durable import size_of
 from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
@@ -53,7 +54,6 @@ from packwise.stores.rows import (
     PASSAGE_TABLES,
     batches,
     marks,
-    normalised,
     read_document,
     read_passage,
     storable,
@@ -178,7 +178,7 @@ class PackStore:
     ) -> list[Match]:
         with self._searching() as (connection, index):
             rows = _rows(connection, index, where, among)
-            question = self._question(vector, index.generation)
+            question = question_vector(vector, index.generation.dim, str(self._folder))
             if k <= 0 or (len(index.keys) if rows is None else len(rows)) == 0:
                 return []
             if not question.any():
@@ -421,18 +421,6 @@ class PackStore:
     def _is_current(self, generation: Generation) -> bool:
         with self._snapshot() as (_, state):
             return state.index == generation
-
-    def _question(self, vector: Vectors, generation: Generation) -> Vectors:
-        question = np.asarray(vector, dtype=np.float32)
-        if question.shape != (generation.dim,):
-            raise EmbedderMismatch(
-                f"the question's vector has shape {question.shape}, the vectors of"
-                f" {self._folder} have {generation.dim} dimensions",
-                fix="search with the embedder the pack was built with",
-            )
-        if not np.isfinite(question).all():
-            raise UsageError("the question's vector holds a number that is not finite")
-        return normalised(question)
 
 
 def _reader(state: State) -> Callable[[Sequence[Any]], tuple[int, Passage]]:

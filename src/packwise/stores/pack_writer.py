@@ -18,16 +18,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
 from filelock import FileLock, Timeout
-from numpy.typing import NDArray
 
 from packwise import __version__
 from packwise.entities import Extraction
-from packwise.errors import EmbedderMismatch, StoreBusy, StoreError, UsageError
+from packwise.errors import StoreBusy, StoreError, UsageError
 from packwise.models.words import ANALYZER
 from packwise.passages import Document, Passage
 from packwise.stores.base import Vectors, WriteSummary
+from packwise.stores.checks import (
+    Identity,
+    embedders_would_mix,
+    other_embedder,
+    passage_vectors,
+)
 from packwise.stores.durable import PreparedFile, sync_file, writing
 from packwise.stores.manifest import MANIFEST, Manifest, prepare_manifest
 from packwise.stores.naming import check_extractions
@@ -130,7 +134,7 @@ class PackWriter:
     ) -> None:
         """Put a new or changed document down, one vector (row) a passage, with what a
         language model read in its passages."""
-        half = self._half(document.id, len(passages), vectors)
+        block = passage_vectors(document.id, len(passages), vectors, self._embedder.dim)
         check_extractions(document.id, passages, extractions)
         document, rows = checked(document, passages, self._embedder.version)
         with self._guard, writing(self._folder):
@@ -142,7 +146,7 @@ class PackWriter:
                 "INSERT OR IGNORE INTO vectors (content_hash, embedder, vector) VALUES (?, ?, ?)",
                 [
                     (row.content_hash, self._embedder_key, vector.tobytes())
-                    for row, vector in zip(rows, half, strict=True)
+                    for row, vector in zip(rows, to_half(block), strict=True)
                 ],
             )
             connection.execute(
@@ -174,11 +178,7 @@ class PackWriter:
                 state = _state(connection)
                 plan = self._plan(prune)
                 if self._reembed and plan.unchanged:
-                    raise EmbedderMismatch(
-                        f"{plan.unchanged} documents still have vectors of"
-                        f" {_named(state.embedder)}",
-                        fix="stage every document anew, or remove those",
-                    )
+                    raise embedders_would_mix(plan.unchanged, _identity(state.embedder))
                 passages = state.passages
                 changes = plan.taken or plan.removed or not is_current(connection)
                 if changes or state.generation == 0:
@@ -222,19 +222,6 @@ class PackWriter:
             # The error in flight is the one to report; what was staged before is safe.
             _log.info("the last staged documents of %s are lost: %s", self._folder, trouble)
 
-    def _half(self, document_id: str, rows: int, vectors: Vectors) -> NDArray[np.float16]:
-        given = np.asarray(vectors, dtype=np.float32)
-        if rows == 0 and given.size == 0:
-            given = given.reshape(0, self._embedder.dim)
-        if given.shape != (rows, self._embedder.dim):
-            raise StoreError(
-                f"{document_id}: {rows} passages need vectors of shape"
-                f" ({rows}, {self._embedder.dim}), not {given.shape}"
-            )
-        if not np.isfinite(given).all():
-            raise StoreError(f"{document_id}: a vector holds a number that is not finite")
-        return to_half(given)
-
     def _writable(self) -> sqlite3.Connection:
         if self._done:
             raise UsageError("this build has ended", fix="start another with writer()")
@@ -276,13 +263,11 @@ class PackWriter:
         if state.passages and state.embedder != self._embedder:
             if not self._allow_mismatch:
                 connection.execute("ROLLBACK")
-                raise EmbedderMismatch(
-                    f"{self._folder} holds vectors of {_named(state.embedder)},"
-                    f" not of {_named(self._embedder)}",
-                    fix=f"packwise build SOURCE --out {self._folder} --reembed",
+                raise other_embedder(
+                    str(self._folder), _identity(state.embedder), _identity(self._embedder)
                 )
             self._reembed = True
-        identity = (self._embedder.name, self._embedder.version, self._embedder.dim)
+        identity = _identity(self._embedder)
         connection.execute(
             "INSERT OR IGNORE INTO embedders (name, version, dim) VALUES (?, ?, ?)", identity
         )
@@ -420,10 +405,8 @@ def _state(connection: sqlite3.Connection) -> State:
     return state
 
 
-def _named(embedder: Embedder | None) -> str:
-    if embedder is None:
-        return "no embedder"
-    return f"{embedder.name} ({embedder.version}, {embedder.dim} dimensions)"
+def _identity(embedder: Embedder | None) -> Identity:
+    return (embedder.name, embedder.version, embedder.dim) if embedder else ("", "", 0)
 
 
 def _manifest(state: State) -> Manifest:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from packwise import folders
 from packwise.candidates import EVERYTHING, Filter
 from packwise.entities import Extraction
-from packwise.errors import EmbedderMismatch, NotAStore, StoreError, UsageError
+from packwise.errors import NotAStore, StoreError, UsageError
 from packwise.models.words import ANALYZER, terms
 from packwise.passages import Block, BlockKind, Document, Link, Passage, Section, content_hash
 from packwise.stores.base import (
@@ -31,6 +31,7 @@ from packwise.stores.base import (
     TermStatistics,
     Vectors,
 )
+from packwise.stores.checks import question_vector
 from packwise.stores.keywords import KeywordIndex, build, build_in_memory
 from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
 from packwise.stores.kuzu.cypher import check_read_only
@@ -158,7 +159,8 @@ class KuzuStore:
         among: Sequence[Key] | None = None,
     ) -> list[Match]:
         with self._current() as snapshot:
-            question = self._question(vector, snapshot.table.state.identity.dim)
+            dim = snapshot.table.state.identity.dim
+            question = question_vector(vector, dim, f"kuzu:{self._path}")
             rows = _rows(snapshot.table, where, among)
             if k <= 0 or not snapshot.table.passages or (rows is not None and not rows):
                 return []
@@ -437,18 +439,6 @@ class KuzuStore:
                 return matches[:k]
             depth = min(depth * 4, total)
         raise AssertionError("unreachable")
-
-    def _question(self, vector: Vectors, dim: int) -> Vectors:
-        question = np.asarray(vector, dtype=np.float32)
-        if question.shape != (dim,):
-            raise EmbedderMismatch(
-                f"the question's vector has shape {question.shape}, the vectors of"
-                f" {self._path} have {dim} dimensions",
-                fix="search with the embedder the database was built with (--embedder NAME)",
-            )
-        if not np.isfinite(question).all():
-            raise UsageError("the question's vector holds a number that is not finite")
-        return normalised(question)
 
 
 def _rows(table: Table, where: Filter, among: Sequence[Key] | None) -> list[int] | None:

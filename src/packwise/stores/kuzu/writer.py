@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Self
 from filelock import FileLock, Timeout
 
 from packwise.entities import Extraction
-from packwise.errors import EmbedderMismatch, StoreBusy, StoreError
+from packwise.errors import StoreBusy, StoreError
 from packwise.passages import Document, Passage
 from packwise.stores.base import Vectors, WriteSummary
+from packwise.stores.checks import other_embedder
 from packwise.stores.kuzu.export import write_database
 from packwise.stores.kuzu.table import Identity, State
 from packwise.stores.pack import PackStore, create_or_open_pack
@@ -143,11 +145,8 @@ class KuzuWriter:
         if state.identity != identity and state.identity.dim and not allow_mismatch:
             passages = self._store.info().passages
             if passages:
-                raise EmbedderMismatch(
-                    f"{self._path} holds vectors of {_named(state.identity)},"
-                    f" not of {_named(identity)}",
-                    fix=f"packwise build SOURCE --out kuzu:{self._path} --reembed",
-                )
+                held, given = astuple(state.identity), astuple(identity)
+                raise other_embedder(f"kuzu:{self._path}", held, given)
 
     def _prime(self, state: State | None) -> str:
         """Have the pack beside the file hold what the file holds; the version it then has.
@@ -187,7 +186,3 @@ class KuzuWriter:
         if self._pack is not None:
             self._pack.close()
         self._lock.release()
-
-
-def _named(identity: Identity) -> str:
-    return f"{identity.embedder} ({identity.version}, {identity.dim} dimensions)"

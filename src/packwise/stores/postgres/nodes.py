@@ -18,6 +18,7 @@ from packwise.candidates import FUSIONS, Fusion
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
 from packwise.passages import content_hash
 from packwise.stores.base import Vectors
+from packwise.stores.checks import question_vector
 from packwise.stores.postgres.errors import speaking
 from packwise.stores.postgres.migrations import migrate
 from packwise.stores.postgres.naming import copy_rows
@@ -32,7 +33,7 @@ from packwise.stores.postgres.nodes_schema import (
 )
 from packwise.stores.postgres.pool import Pool
 from packwise.stores.postgres.text import plain
-from packwise.stores.postgres.vectors import literal, question
+from packwise.stores.postgres.vectors import literal
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.driver import Connection
@@ -280,7 +281,9 @@ class NodeStore:
             raise UsageError(f"fusion is one of {', '.join(FUSIONS)}, not {fusion!r}")
         if not (bm25_weight >= 0 and vector_weight >= 0 and bm25_weight + vector_weight > 0):
             raise UsageError("the weights are 0 or more, and not both 0")
-        asked = None if vector is None else literal(question(vector, self.dim, self.location))
+        asked = (
+            None if vector is None else literal(question_vector(vector, self.dim, self.location))
+        )
         values = {
             "text": plain(text),
             "vector": asked,

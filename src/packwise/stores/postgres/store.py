@@ -17,6 +17,7 @@ from packwise.errors import StoreMissing, UsageError
 from packwise.passages import Document, Link, Passage
 from packwise.stores import bm25
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
+from packwise.stores.checks import question_vector
 from packwise.stores.knowledge import Entity, EntityId, Held, Relation, StoredFact
 from packwise.stores.postgres import knowledge
 from packwise.stores.postgres.filters import Condition, condition
@@ -31,7 +32,7 @@ from packwise.stores.postgres.reading import (
 )
 from packwise.stores.postgres.state import State, finished_state
 from packwise.stores.postgres.text import given, given_map, held, held_list
-from packwise.stores.postgres.vectors import literal, question
+from packwise.stores.postgres.vectors import literal
 from packwise.stores.postgres.writer import PostgresWriter
 from packwise.stores.rows import normalised
 
@@ -145,7 +146,7 @@ class PostgresStore:
         limits = _limits(where, among)
 
         def search(connection: Connection, state: State) -> list[Match]:
-            asked = question(vector, state.dim, self._pool.location)
+            asked = question_vector(vector, state.dim, self._pool.location)
             if k <= 0 or state.passages == 0:
                 return []
             values = {**limits.values, "vector": literal(asked), "k": k}

@@ -15,9 +15,15 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from packwise.entities import Extraction
-from packwise.errors import EmbedderMismatch, StoreBusy, StoreError, UsageError
+from packwise.errors import StoreBusy, StoreError, UsageError
 from packwise.passages import Document, Passage
 from packwise.stores.base import Vectors, WriteSummary
+from packwise.stores.checks import (
+    Identity,
+    embedders_would_mix,
+    other_embedder,
+    passage_vectors,
+)
 from packwise.stores.naming import check_extractions
 from packwise.stores.postgres.commit import build_vector_index, switch
 from packwise.stores.postgres.errors import speaking
@@ -26,7 +32,7 @@ from packwise.stores.postgres.passages_schema import COMPONENT, MIGRATIONS
 from packwise.stores.postgres.pool import Pool
 from packwise.stores.postgres.state import State, read_state
 from packwise.stores.postgres.text import given, held
-from packwise.stores.rows import checked, normalised, pack_payload, storable
+from packwise.stores.rows import checked, pack_payload, storable
 from packwise.stores.takeover import Plan
 
 if TYPE_CHECKING:
@@ -124,7 +130,7 @@ class PostgresWriter:
         extractions: Sequence[Extraction] = (),
     ) -> None:
         """Put a new or changed document down, one vector (row) a passage."""
-        block = self._block(document.id, len(passages), vectors)
+        block = passage_vectors(document.id, len(passages), vectors, self._dim)
         document, rows = checked(document, passages, self._version)
         check_extractions(document.id, passages, extractions)
         if len(document.id.encode()) > _LONGEST_ID:
@@ -159,10 +165,7 @@ class PostgresWriter:
             state = read_state(connection)
             plan = self._plan(connection, prune)
             if self._reembed and plan.unchanged:
-                raise EmbedderMismatch(
-                    f"{plan.unchanged} documents still have vectors of {_named(state)}",
-                    fix="stage every document anew, or remove those",
-                )
+                raise embedders_would_mix(plan.unchanged, _identity(state))
             if plan.taken or plan.removed or state.generation == 0:
                 identity = (self._embedder, self._version, self._dim)
                 switch(connection, state, plan, identity, reembed=self._reembed)
@@ -221,13 +224,9 @@ class PostgresWriter:
             )
         state = read_state(connection)
         mine = (self._embedder, self._version, self._dim)
-        if state.passages and (state.embedder, state.embedder_version, state.dim) != mine:
+        if state.passages and _identity(state) != mine:
             if not allow_mismatch:
-                raise EmbedderMismatch(
-                    f"{self._location} holds vectors of {_named(state)}, not of"
-                    f" {self._embedder} ({self._version}, {self._dim} dimensions)",
-                    fix=f"packwise build SOURCE --out {self._location} --reembed",
-                )
+                raise other_embedder(self._location, _identity(state), mine)
             self._reembed = True
         with connection.transaction():
             for table in (b"packwise_staged", b"packwise_staged_vectors"):
@@ -240,19 +239,6 @@ class PostgresWriter:
             queries.insert(0, b"SELECT id, source_hash FROM packwise_documents")
         for query in queries:
             self._known.update((given(k), given(v)) for k, v in connection.execute(query))
-
-    def _block(self, document_id: str, rows: int, vectors: Vectors) -> Vectors:
-        block = np.asarray(vectors, dtype=np.float32)
-        if rows == 0 and block.size == 0:
-            block = block.reshape(0, self._dim)
-        if block.shape != (rows, self._dim):
-            raise StoreError(
-                f"{document_id}: {rows} passages need vectors of shape"
-                f" ({rows}, {self._dim}), not {block.shape}"
-            )
-        if not np.isfinite(block).all():
-            raise StoreError(f"{document_id}: a vector holds a number that is not finite")
-        return normalised(block)
 
     def _writable(self) -> Connection:
         if self._done or self._connection is None:
@@ -309,5 +295,5 @@ def _locked(connection: Connection, pause: float) -> bool:
     return row is not None and row[0]
 
 
-def _named(state: State) -> str:
-    return f"{state.embedder} ({state.embedder_version}, {state.dim} dimensions)"
+def _identity(state: State) -> Identity:
+    return state.embedder, state.embedder_version, state.dim

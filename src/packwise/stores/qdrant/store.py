@@ -10,7 +10,7 @@ import numpy as np
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.entities import Extraction
-from packwise.errors import EmbedderMismatch, StoreMissing, UsageError
+from packwise.errors import StoreMissing, UsageError
 from packwise.passages import Document, Link, Passage
 from packwise.stores.base import (
     DocumentSummary,
@@ -20,6 +20,7 @@ from packwise.stores.base import (
     TermStatistics,
     Vectors,
 )
+from packwise.stores.checks import question_vector
 from packwise.stores.linking import index_urls, target_of
 from packwise.stores.naming import read_extraction
 from packwise.stores.qdrant import address as addresses
@@ -51,7 +52,7 @@ from packwise.stores.qdrant.reading import Reading, batched
 from packwise.stores.qdrant.server import Server
 from packwise.stores.qdrant.weights import scores, sparse_index
 from packwise.stores.qdrant.writer import QdrantWriter
-from packwise.stores.rows import normalised, storable
+from packwise.stores.rows import storable
 from packwise.stores.structure import LinkParts, read_links
 from packwise.stores.transfer import Content
 
@@ -532,16 +533,7 @@ class QdrantStore(Knowledge):
         return set(documents), index_urls(documents.items())
 
     def _question(self, vector: Vectors, state: State) -> Vectors:
-        question = np.asarray(vector, dtype=np.float32)
-        if question.shape != (state.dim,):
-            raise EmbedderMismatch(
-                f"the question's vector has shape {question.shape}, the vectors of"
-                f" {self._address.text} have {state.dim} dimensions",
-                fix="search with the embedder the store was built with",
-            )
-        if not np.isfinite(question).all():
-            raise UsageError("the question's vector holds a number that is not finite")
-        return normalised(question)
+        return question_vector(vector, state.dim, self._address.text)
 
 
 def _content(document: Document, records: list[Any], dim: int) -> Content:

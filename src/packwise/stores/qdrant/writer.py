@@ -12,9 +12,15 @@ from typing import Any, Self
 import numpy as np
 
 from packwise.entities import Extraction
-from packwise.errors import EmbedderMismatch, StoreError, UsageError
+from packwise.errors import StoreError, UsageError
 from packwise.passages import Document, Passage
 from packwise.stores.base import Vectors, WriteSummary
+from packwise.stores.checks import (
+    Identity,
+    embedders_would_mix,
+    other_embedder,
+    passage_vectors,
+)
 from packwise.stores.naming import check_extractions
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.commit import Commit, Staged
@@ -48,8 +54,6 @@ _ROW_FIELDS = ["id", "title", "url", "sourceHash", "bytes", "links"]
 
 _log = logging.getLogger(__name__)
 
-Identity = tuple[str, str, int]
-
 
 class QdrantWriter:
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
@@ -70,10 +74,7 @@ class QdrantWriter:
         self._identity = identity
         held = (state.embedder, state.embedder_version, state.dim) if state else identity
         if state is not None and state.passages and held != identity and not allow_mismatch:
-            raise EmbedderMismatch(
-                f"{address.text} holds vectors of {_named(held)}, not of {_named(identity)}",
-                fix=f"packwise build SOURCE --out {address.text} --reembed",
-            )
+            raise other_embedder(address.text, held, identity)
         self._old = state
         # Vectors of another kind go to a collection of their own.
         self._state = state if held == identity else None
@@ -134,7 +135,7 @@ class QdrantWriter:
     ) -> None:
         """Put a new or changed document down, one vector (row) a passage."""
         _, version, dim = self._identity
-        rows = _checked_vectors(document.id, len(passages), vectors, dim)
+        rows = to_half(passage_vectors(document.id, len(passages), vectors, dim)).astype(np.float32)
         check_extractions(document.id, passages, extractions)
         read = {extraction.order_index: extraction for extraction in extractions}
         document, checked_rows = checked(document, passages, version)
@@ -234,10 +235,8 @@ class QdrantWriter:
     def _refuse_mixture(self, prune: bool) -> None:
         if self._state is not None or self._old is None or prune or not self._old.documents:
             return
-        raise EmbedderMismatch(
-            f"{self._old.documents} documents still have vectors of {self._old.embedder}",
-            fix="stage every document anew, or remove those",
-        )
+        old = (self._old.embedder, self._old.embedder_version, self._old.dim)
+        raise embedders_would_mix(self._old.documents, old)
 
     def _open_collection(self) -> str:
         """The collection to write to: the one readers see, or one that is being filled."""
@@ -354,19 +353,6 @@ def upsert(server: Server, collection: str, points: Sequence[Any]) -> None:
         server.call(lambda client: client.upsert(collection, batch, wait=True))
 
 
-def _checked_vectors(document: str, rows: int, vectors: Vectors, dim: int) -> Vectors:
-    given = np.asarray(vectors, dtype=np.float32)
-    if rows == 0 and given.size == 0:
-        given = given.reshape(0, dim)
-    if given.shape != (rows, dim):
-        raise StoreError(
-            f"{document}: {rows} passages need vectors of shape ({rows}, {dim}), not {given.shape}"
-        )
-    if not np.isfinite(given).all():
-        raise StoreError(f"{document}: a vector holds a number that is not finite")
-    return to_half(given).astype(np.float32)
-
-
 def _row(key: int, payload: Mapping[str, Any]) -> DocumentRow:
     return DocumentRow(
         key=key,
@@ -377,8 +363,3 @@ def _row(key: int, payload: Mapping[str, Any]) -> DocumentRow:
         content_bytes=payload["bytes"],
         links=tuple(parts[:3] for parts in read_links(payload["links"])),
     )
-
-
-def _named(identity: Identity) -> str:
-    name, version, dim = identity
-    return f"{name} ({version}, {dim} dimensions)"

@@ -1,0 +1,138 @@
+"""Whose vectors a store holds: what is checked before anything is compared with them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+
+from packwise.errors import EmbedderMismatch, StoreError, UsageError
+from packwise.guard import check_embedder
+from packwise.models.base import Embedder
+from packwise.stores.base import DocumentSummary, Store, Vectors
+from packwise.stores.rows import normalised
+
+_SAMPLE = 4
+_LEAST_AGREEMENT = 0.9
+"""The cosine an embedder's own vector of a text has at least with the stored one, allowing
+for another precision and a heading more or less."""
+
+_NAME_IT = "name the embedder they were made with: PACKWISE_EMBEDDER, or copy --embedder"
+
+_log = logging.getLogger(__name__)
+
+Identity = tuple[str, str, int]
+"""Name, version and dimensions of an embedder."""
+
+
+def question_vector(vector: Vectors | Sequence[float], dim: int, location: str) -> Vectors:
+    """A question's vector, L2-normalised. Raises on the wrong shape or a number that is not
+    finite."""
+    asked = np.asarray(vector, dtype=np.float32)
+    if asked.shape != (dim,):
+        raise EmbedderMismatch(
+            f"the question's vector has shape {asked.shape}, the vectors of {location} have"
+            f" {dim} dimensions",
+            fix="search with the embedder the store was built with",
+        )
+    if not np.isfinite(asked).all():
+        raise UsageError("the question's vector holds a number that is not finite")
+    return normalised(asked)
+
+
+def passage_vectors(document: str, rows: int, vectors: Vectors, dim: int) -> Vectors:
+    """The vectors of a document's passages, L2-normalised; one row a passage or an error."""
+    given = np.asarray(vectors, dtype=np.float32)
+    if rows == 0 and given.size == 0:
+        given = given.reshape(0, dim)
+    if given.shape != (rows, dim):
+        raise StoreError(
+            f"{document}: {rows} passages need vectors of shape ({rows}, {dim}), not {given.shape}"
+        )
+    if not np.isfinite(given).all():
+        raise StoreError(f"{document}: a vector holds a number that is not finite")
+    return normalised(given)
+
+
+def other_embedder(location: str, held: Identity, given: Identity) -> EmbedderMismatch:
+    """What a build with another embedder is told."""
+    return EmbedderMismatch(
+        f"{location} holds vectors of {named(held)}, not of {named(given)}",
+        fix=f"packwise build SOURCE --out {location} --reembed",
+    )
+
+
+def embedders_would_mix(documents: int, held: Identity) -> EmbedderMismatch:
+    """What a build that embeds a store anew is told when some of it would stay as it was."""
+    return EmbedderMismatch(
+        f"{documents} documents still have vectors of {named(held)}",
+        fix="stage every document anew, or remove those",
+    )
+
+
+def named(identity: Identity) -> str:
+    """An embedder in words."""
+    name, version, dim = identity
+    return f"{name or 'an unnamed embedder'} ({version or 'no version'}, {dim} dimensions)"
+
+
+def check_store_embedder(store: Store, embedder: Embedder) -> None:
+    """Raise ``EmbedderMismatch`` unless questions of this embedder fit a store's vectors.
+
+    A store that records its embedder's version is held to that and to the dimension. One
+    that does not, such as a pack of the earlier system, is held to the dimension and to its
+    vectors of a few passages, and the log says so.
+    """
+    info = store.info()
+    check_embedder(info.embedder_version, embedder.version, location=info.location)
+    if not info.embedder_version:
+        compared = check_vectors(store, embedder)
+        _log.warning(
+            "%s does not record which embedder made its vectors (%d dimensions): %s is used,"
+            " which agrees on %d passages",
+            *(info.location, info.dim, embedder.name, compared),
+        )
+    elif info.passages and info.dim != embedder.dim:
+        raise _other_dimension(info.location, info.dim, embedder)
+
+
+def check_vectors(store: Store, embedder: Embedder) -> int:
+    """Raise ``EmbedderMismatch`` unless a store's vectors are those this embedder makes.
+
+    A few passages are embedded again and compared; how many. A store without passages agrees.
+    """
+    info = store.info()
+    if info.passages == 0:
+        return 0
+    if info.dim != embedder.dim:
+        raise _other_dimension(info.location, info.dim, embedder)
+    pairs = [
+        pair
+        for summary in _sample([s for s in store.documents() if s.passages])
+        for pair in store.document_passages(summary.id)[:1]
+    ]
+    stored = store.vectors([key for key, _ in pairs])
+    best = np.full(len(pairs), -1.0)
+    for texts in ([p.indexed_text for _, p in pairs], [p.text for _, p in pairs]):
+        best = np.maximum(best, (embedder.embed_passages(texts) * stored).sum(axis=1))
+    agreement = float(np.median(best))
+    if agreement < _LEAST_AGREEMENT:
+        raise EmbedderMismatch(
+            f"the vectors of {info.location} are not those of {embedder.name}:"
+            f" their cosine on the same texts is {agreement:.2f}",
+            fix=_NAME_IT,
+        )
+    return len(pairs)
+
+
+def _other_dimension(location: str, dim: int, embedder: Embedder) -> EmbedderMismatch:
+    return EmbedderMismatch(
+        f"the vectors of {location} have {dim} dimensions, those of {embedder.name} have"
+        f" {embedder.dim}",
+        fix=_NAME_IT,
+    )
+
+
+def _sample(summaries: Sequence[DocumentSummary]) -> Sequence[DocumentSummary]:
+    return summaries[:: max(1, len(summaries) // _SAMPLE)][:_SAMPLE]
