@@ -13,6 +13,8 @@
     │   ├── NotAStore           something else is there
     │   ├── StoreBusy           another process is writing
     │   ├── StoreFull           no room left on the disk
+    │   ├── StoreUnreachable    its server does not answer, or does not let us in
+    │   ├── StoreTimeout        its server took longer than it was allowed to
     │   └── EmbedderMismatch    the store was built with another embedder
     └── DataError               an evaluation data set or a golden file is malformed
 
@@ -105,6 +107,14 @@ class StoreBusy(StoreError):
 
 class StoreFull(StoreError):
     """The disk has no room left; what was stored before is untouched."""
+
+
+class StoreUnreachable(StoreError):
+    """The store's server does not answer, or does not let us in."""
+
+
+class StoreTimeout(StoreError):
+    """The store's server took longer than it was allowed to."""
 
 
 class EmbedderMismatch(StoreError):

@@ -15,10 +15,11 @@ from packwise.errors import (
     StoreBusy,
     StoreError,
     StoreMissing,
+    StoreTimeout,
+    StoreUnreachable,
     UsageError,
 )
 from packwise.stores.locate import create_or_open_store, open_store
-from packwise.stores.postgres.errors import StoreTimeout, StoreUnreachable
 from packwise.stores.postgres.nodes import init_nodes
 from packwise.stores.postgres.nodes_schema import NodesSchema
 from packwise.stores.postgres.place import hidden

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from packwise.errors import StoreError, StoreMissing
-from packwise.stores.kuzu.engine import connect, open_database
+from packwise.errors import StoreError, StoreMissing, StoreTimeout
+from packwise.stores.kuzu.engine import connect, open_database, unreadable
 
 Stamp = tuple[int, int, int]
 _BATCH = 2000
@@ -25,6 +25,8 @@ def stamp_of(path: Path) -> Stamp:
         raise StoreMissing(
             f"there is no Kuzu database at {path}", fix=f"packwise build SOURCE --out kuzu:{path}"
         ) from error
+    except OSError as error:
+        raise unreadable(path, error) from error
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -52,7 +54,16 @@ class Opened:
         with self._connection() as connection:
             connection.set_query_timeout(max(1, round(timeout_s * 1000)))
             try:
-                result = _run(connection, query, parameters, self.path)
+                try:
+                    result = _run(connection, query, parameters, self.path)
+                except StoreError as error:
+                    # All that an engine says of a query that ran out of time.
+                    if "Interrupted" not in str(error):
+                        raise
+                    raise StoreTimeout(
+                        f"{self.path}: the query took longer than {timeout_s:g} s",
+                        fix="ask for less, or allow it more time",
+                    ) from error
                 names = result.get_column_names()
                 return [dict(zip(names, row, strict=True)) for row in result.get_all()]
             finally:

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from packwise.errors import NotAStore, StoreError
+from packwise.errors import NotAStore, StoreBusy, StoreError, StoreUnreachable
 
 _MAGIC = {b"KUZU": "kuzu", b"LBUG": "ladybug"}
 _INSTALL = {
@@ -26,8 +26,11 @@ def engine_for(path: Path) -> Any:
     and its vector extension loads, else by Kuzu. Raises ``StoreError`` or ``NotAStore``.
     """
     if path.is_file():
-        with path.open("rb") as file:
-            name = _MAGIC.get(file.read(4))
+        try:
+            with path.open("rb") as file:
+                name = _MAGIC.get(file.read(4))
+        except OSError as error:
+            raise unreadable(path, error) from error
         if name is None:
             raise NotAStore(f"{path} is no Kuzu database", fix="name the file of one")
         return _usable(name)
@@ -48,8 +51,21 @@ def open_database(path: Path, *, read_only: bool = True) -> tuple[Any, Any]:
             read_only=read_only,
         )
     except RuntimeError as error:
-        raise StoreError(f"cannot open {path}: {_line(error)}") from error
+        if "lock" in str(error).lower():
+            raise StoreBusy(
+                f"another program is writing to {path}", fix="wait for it to end"
+            ) from error
+        raise StoreError(
+            f"cannot open {path}: {_line(error)}", fix="name a whole file, or build it again"
+        ) from error
     return engine, database
+
+
+def unreadable(path: Path, error: OSError) -> StoreUnreachable:
+    """What is said of a file that the system does not let us read."""
+    return StoreUnreachable(
+        f"cannot read {path}: {error.strerror}", fix="check the path and its permissions"
+    )
 
 
 def connect(engine: Any, database: Any, *, threads: int = 0) -> Any:

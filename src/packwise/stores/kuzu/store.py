@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from packwise import folders
 from packwise.candidates import EVERYTHING, Filter
 from packwise.entities import Extraction
-from packwise.errors import NotAStore, StoreError, UsageError
+from packwise.errors import NotAStore, StoreError, StoreMissing, UsageError
 from packwise.models.words import ANALYZER, terms
 from packwise.passages import Block, BlockKind, Document, Link, Passage, Section, content_hash
 from packwise.stores.base import (
@@ -373,10 +373,11 @@ class KuzuStore:
 
     def state(self) -> Any:
         """What the database is; ``None`` where there is none yet."""
-        if not self._path.exists():
+        try:
+            with self._current() as snapshot:
+                return snapshot.table.state
+        except StoreMissing:
             return None
-        with self._current() as snapshot:
-            return snapshot.table.state
 
     def close(self) -> None:
         """Let go of the file; closing again does nothing."""

@@ -21,6 +21,7 @@ from packwise.errors import StoreBusy, StoreError
 from packwise.passages import Document, Passage
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import other_embedder
+from packwise.stores.durable import writing
 from packwise.stores.kuzu.export import write_database
 from packwise.stores.kuzu.table import Identity, State
 from packwise.stores.pack import PackStore, create_or_open_pack
@@ -44,14 +45,15 @@ class KuzuWriter:
         self._store = store
         state: State | None = store.state()
         self._check(state, identity, allow_mismatch)
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(path.with_name(f"{path.name}.lock"), timeout=0, thread_local=False)
-        try:
-            self._lock.acquire()
-        except Timeout as error:
-            raise StoreBusy(
-                f"another build is writing to {path}", fix="wait for it to end"
-            ) from error
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout as error:
+                raise StoreBusy(
+                    f"another build is writing to {path}", fix="wait for it to end"
+                ) from error
         self._pack: PackStore | None = None
         self._done = False
         try:

@@ -13,18 +13,12 @@ from packwise.errors import (
     StoreError,
     StoreFull,
     StoreMissing,
+    StoreTimeout,
+    StoreUnreachable,
 )
 
 if TYPE_CHECKING:
     import psycopg
-
-
-class StoreUnreachable(StoreError):
-    """The server does not answer, or does not let us in."""
-
-
-class StoreTimeout(StoreError):
-    """The server took longer than it was allowed to."""
 
 
 _DOWN = (

@@ -75,7 +75,7 @@ class Lease:
         try:
             self._put(_HOLDER, {"holder": "", "until": 0.0}, self._is_mine())
         except (StoreError, CollectionMissing) as error:
-            _log.warning("the lease on %s ends by itself within a minute: %s", self._store, error)
+            _log.info("the lease on %s ends by itself within a minute: %s", self._store, error)
 
     def _take(self) -> None:
         from qdrant_client import models

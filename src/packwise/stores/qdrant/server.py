@@ -11,12 +11,14 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
-from packwise.errors import StoreError
+from packwise.errors import StoreError, StoreTimeout, StoreUnreachable
 from packwise.stores.qdrant.address import API_KEY, Address
 
 _T = TypeVar("_T")
 
 _ATTEMPTS = 5
+_SLOW_ATTEMPTS = 2
+"""A node that let a call time out is asked once more, not five times: that is long enough."""
 _SETTLING = 20.0
 """Seconds a cluster may need to agree that a node is gone; writes fail until then."""
 _LONGEST_PAUSE = 1.0
@@ -31,9 +33,10 @@ class CollectionMissing(Exception):
 class Server:
     """The nodes of one Qdrant, the one that answered last first. Safe to use from threads."""
 
-    def __init__(self, clients: Sequence[Any], name: str = "Qdrant") -> None:
+    def __init__(self, clients: Sequence[Any], name: str = "Qdrant", timeout: int = 30) -> None:
         self._clients = list(clients)
         self._name = name
+        self._timeout = timeout
         self._at = 0
 
     @classmethod
@@ -64,14 +67,16 @@ class Server:
                     )
                 )
         nodes = ",".join(f"{host}:{port}" for host, port in address.nodes)
-        return cls(clients, f"Qdrant at {nodes}")
+        return cls(clients, f"Qdrant at {nodes}", address.timeout)
 
     def call(self, work: Callable[[Any], _T]) -> _T:
         """Do ``work`` with a client. What fails for a passing reason is tried again, so it
-        must be harmless to do twice. Raises ``CollectionMissing`` or ``StoreError``."""
+        must be harmless to do twice. Raises ``CollectionMissing``, ``StoreUnreachable``,
+        ``StoreTimeout`` or another ``StoreError``."""
         pause = _FIRST_PAUSE
         attempts = max(_ATTEMPTS, 2 * len(self._clients))
         until = time.monotonic() + (_SETTLING if len(self._clients) > 1 else 0.0)
+        slow = 0
         for attempt in count():
             at = self._at
             try:
@@ -85,11 +90,10 @@ class Server:
                     raise CollectionMissing(reason) from error
                 if status not in (0, *_BUSY):
                     raise self._refused(status, reason) from error
-                if attempt >= attempts - 1 and time.monotonic() >= until:
-                    raise StoreError(
-                        f"{self._name} does not answer: {reason}",
-                        fix="start it, or check the address",
-                    ) from error
+                slow += bool(_late(error))
+                enough = attempt >= attempts - 1 or slow >= _SLOW_ATTEMPTS * len(self._clients)
+                if enough and time.monotonic() >= until:
+                    raise self._given_up(error, status, reason) from error
                 self._at = (at + 1) % len(self._clients)
                 if len(self._clients) == 1 or attempt >= len(self._clients) - 1:
                     time.sleep(pause)
@@ -102,8 +106,35 @@ class Server:
 
     def _refused(self, status: int, reason: str) -> StoreError:
         if status in (401, 403):
-            return StoreError(f"{self._name} refuses the key", fix=f"set {API_KEY}")
-        return StoreError(f"{self._name} refused a request: {reason}")
+            return StoreUnreachable(
+                f"{self._name} refuses the key", fix=f"set {API_KEY} to the key of that server"
+            )
+        return StoreError(f"{self._name} refused a request: {reason}", fix="see the server's log")
+
+    def _given_up(self, error: Exception, status: int, reason: str) -> StoreError:
+        if _late(error) == "answering":
+            return StoreTimeout(
+                f"{self._name} took longer than the {self._timeout} s it is given",
+                fix=f"ask for less, or end the address with ?timeout={2 * self._timeout}",
+            )
+        if status:
+            return StoreError(f"{self._name} is in trouble: {reason}", fix="see the server's log")
+        return StoreUnreachable(
+            f"{self._name} does not answer: {reason}", fix="start it, or check the address"
+        )
+
+
+def _late(error: Exception) -> str:
+    """What a node was too late with: ``connecting``, ``answering``, or nothing."""
+    import httpx
+    from qdrant_client.http.exceptions import ResponseHandlingException
+
+    cause = error.source if isinstance(error, ResponseHandlingException) else error
+    if isinstance(cause, httpx.ConnectTimeout):
+        return "connecting"
+    code = getattr(error, "code", None)
+    late = callable(code) and str(code()).endswith("DEADLINE_EXCEEDED")
+    return "answering" if late or isinstance(cause, httpx.TimeoutException) else ""
 
 
 def _trouble(error: Exception) -> tuple[int, str] | None:
