@@ -124,6 +124,27 @@ def test_what_a_model_extracted_is_kept_with_what_the_rules_find(place):
     assert store.entities_named(["miriam cooper"])["miriam cooper"].passages == 2
 
 
+def test_what_a_model_extracted_is_handed_out_as_it_was_given(place):
+    document, passages = FILM
+    odd = "Gl\u00f6ry \0 \ufdd0 \U0001f3ac"
+    read = Extraction(
+        1,
+        (ExtractedEntity(odd, "film", odd),),
+        (ExtractedFact(odd, odd),),
+        (ExtractedRelation(odd, odd, "Paris", odd),),
+    )
+    broken = Extraction(0, (ExtractedEntity("half \ud83c a sign", "film"),))
+    store = place.build()
+    with store.writer(**EMBEDDER) as writer:
+        writer.stage(document, passages, vectors_of(passages), [read, broken])
+        writer.commit()
+    first, second = keys_of(store, "film")
+    found = store.extractions([second, first, -1, "none"])
+    assert found[second] == read
+    assert [entity.name for entity in found[first].entities] == ["half \ufffd a sign"]
+    assert store.extractions([]) == {}
+
+
 def test_extractions_of_passages_that_are_not_there_are_refused(place):
     document, passages = WALSH
     store = place.build()

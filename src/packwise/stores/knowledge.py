@@ -7,7 +7,8 @@ keeps both in the same form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -126,6 +127,23 @@ class KnowledgeStore(Protocol):
     def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
         """Relations that start or end at these entities, at most ``most`` of each."""
         ...
+
+
+def first_relations(
+    relations: Iterable[Relation], keys: Iterable[str], most: int
+) -> list[Relation]:
+    """Those of these relations that start or end at one of the keys, at most ``most`` of
+    each key, none twice."""
+    wanted = frozenset(keys)
+    taken: Counter[str] = Counter()
+    found: dict[Relation, None] = {}
+    for tie in relations:
+        ends = wanted & {tie.source, tie.target}
+        if tie in found or all(taken[end] >= most for end in ends):
+            continue
+        taken.update(ends)
+        found[tie] = None
+    return list(found)
 
 
 @lru_cache(maxsize=4096)

@@ -12,8 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,7 @@ from packwise.stores.base import (
     Vectors,
 )
 from packwise.stores.checks import question_vector
+from packwise.stores.closing import Closing
 from packwise.stores.connections import Connections
 from packwise.stores.durable import size_of
 from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
@@ -123,7 +123,7 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-class PackStore:
+class PackStore(Closing):
     """One pack. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, folder: Path) -> None:
@@ -360,17 +360,6 @@ class PackStore:
         """Let go of files and connections; closing again does nothing."""
         self._connections.close()
         self._loaded = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @contextmanager
     def _snapshot(self) -> Generator[tuple[sqlite3.Connection, State]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from packwise.entities import Extraction, name_key
 from packwise.stores.knowledge import (
@@ -19,6 +19,7 @@ from packwise.stores.knowledge import (
     Relation,
     StoredFact,
     Titled,
+    first_relations,
 )
 from packwise.stores.naming import read_extraction
 from packwise.stores.rows import batches, marks, storable
@@ -162,25 +163,21 @@ def facts_of(
 
 def relations_of(connection: sqlite3.Connection, keys: Sequence[str], most: int) -> list[Relation]:
     """The first ``most`` relations from or to each of these entities, none twice."""
-    found: dict[tuple[int, int], Relation] = {}
-    taken: dict[str, int] = {}
-    wanted = dict.fromkeys(_distinct(keys))
-    for batch in batches(list(wanted)):
-        for passage, position, source, relation, target, context, *place in connection.execute(
-            "SELECT x.passage, x.position, s.name, x.relation, t.name, x.context,"
-            f" {_PLACE} FROM relations AS x JOIN entities AS s ON s.key = x.source"
-            f" JOIN entities AS t ON t.key = x.target {_PLACED}"
-            f" WHERE s.name IN ({marks(batch)}) OR t.name IN ({marks(batch)})"
-            " ORDER BY d.id, p.position, x.position",
-            (*batch, *batch),
-        ):
-            ends = [end for end in dict.fromkeys((source, target)) if end in wanted]
-            if all(taken.get(end, 0) >= most for end in ends):
-                continue
-            for end in ends:
-                taken[end] = taken.get(end, 0) + 1
-            found[passage, position] = Relation(source, relation, target, context, Place(*place))
-    return list(found.values())
+    wanted = _distinct(keys)
+
+    def told() -> Iterator[Relation]:
+        for batch in batches(wanted):
+            for source, relation, target, context, *place in connection.execute(
+                f"SELECT s.name, x.relation, t.name, x.context, {_PLACE} FROM relations AS x"
+                " JOIN entities AS s ON s.key = x.source"
+                f" JOIN entities AS t ON t.key = x.target {_PLACED}"
+                f" WHERE s.name IN ({marks(batch)}) OR t.name IN ({marks(batch)})"
+                " ORDER BY d.id, p.position, x.position",
+                (*batch, *batch),
+            ):
+                yield Relation(source, relation, target, context, Place(*place))
+
+    return first_relations(told(), wanted, most)
 
 
 def extractions(connection: sqlite3.Connection, passages: Sequence[int]) -> dict[Key, Extraction]:

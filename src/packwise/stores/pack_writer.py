@@ -15,8 +15,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from filelock import FileLock, Timeout
 
@@ -32,6 +30,7 @@ from packwise.stores.checks import (
     other_embedder,
     passage_vectors,
 )
+from packwise.stores.closing import Build
 from packwise.stores.durable import PreparedFile, sync_file, writing
 from packwise.stores.manifest import MANIFEST, Manifest, prepare_manifest
 from packwise.stores.naming import check_extractions
@@ -65,7 +64,7 @@ _MOST_FREE_SHARE = 0.25
 _log = logging.getLogger(__name__)
 
 
-class PackWriter:
+class PackWriter(Build):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it.
 
     The folder is made with the first document, so a build that fails before leaves nothing.
@@ -204,23 +203,6 @@ class PackWriter:
                 if self._filelock is not None:
                     self._filelock.release()
                     self._filelock = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except StoreError as trouble:
-            if error is None:
-                raise
-            # The error in flight is the one to report; what was staged before is safe.
-            _log.info("the last staged documents of %s are lost: %s", self._folder, trouble)
 
     def _writable(self) -> sqlite3.Connection:
         if self._done:

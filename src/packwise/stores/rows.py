@@ -91,6 +91,25 @@ def checked(
     return _storable_document(document), rows
 
 
+def passage_of(document: Document, row: PassageRow, embedder_version: str) -> Passage:
+    """The passage that a checked row means."""
+    return Passage(
+        id=passage_id(document.id, row.position),
+        document=document.id,
+        doc_title=document.title,
+        section_path=row.section_path,
+        order_index=row.position,
+        text=document.text[row.start : row.end],
+        start=row.start,
+        end=row.end,
+        content_hash=row.content_hash,
+        embedder_version=embedder_version,
+        url=document.url if row.url is None else row.url,
+        lang=document.lang,
+        metadata=document.metadata,
+    )
+
+
 def _check_passage(document: Document, passage: Passage, embedder_version: str) -> None:
     if passage.embedder_version not in ("", embedder_version):
         raise EmbedderMismatch(

@@ -28,6 +28,7 @@ from packwise.stores.knowledge import (
     Relation,
     StoredFact,
     Titled,
+    first_relations,
 )
 from packwise.stores.kuzu.database import Opened
 from packwise.stores.kuzu.table import Table
@@ -103,17 +104,11 @@ class Known:
         }
 
     def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        wanted = {storable(key) for key in keys}
-        taken: dict[str, int] = {}
-        found: list[Relation] = []
-        for row, source, relation, target, context in self.relations:
-            ends = [end for end in dict.fromkeys((source, target)) if end in wanted]
-            if not ends or all(taken.get(end, 0) >= most for end in ends):
-                continue
-            for end in ends:
-                taken[end] = taken.get(end, 0) + 1
-            found.append(Relation(source, relation, target, context, self.place(row)))
-        return found
+        told = (
+            Relation(source, relation, target, context, self.place(row))
+            for row, source, relation, target, context in self.relations
+        )
+        return first_relations(told, map(storable, keys), most)
 
     def extraction(self, row: int) -> Extraction | None:
         """What the earlier system's language model read, tied to the passage that tells it."""

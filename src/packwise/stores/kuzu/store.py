@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from packwise.stores.base import (
     Vectors,
 )
 from packwise.stores.checks import question_vector
+from packwise.stores.closing import Closing
 from packwise.stores.keywords import KeywordIndex, build, build_in_memory
 from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
 from packwise.stores.kuzu.cypher import check_read_only
@@ -114,7 +114,7 @@ class Snapshot:
         return {keys[key]: text or "" for key, text in found}
 
 
-class KuzuStore:
+class KuzuStore(Closing):
     """One database. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, path: Path) -> None:
@@ -385,17 +385,6 @@ class KuzuStore:
             snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
             snapshot.opened.retire()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @contextmanager
     def _current(self) -> Generator[Snapshot]:

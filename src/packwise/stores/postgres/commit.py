@@ -13,7 +13,7 @@ import numpy as np
 from packwise.entities import RULES
 from packwise.errors import StoreError
 from packwise.models.words import ANALYZER, terms
-from packwise.passages import Document, Passage, passage_id
+from packwise.passages import Document
 from packwise.stores.naming import extraction_payload
 from packwise.stores.pagerank import pagerank
 from packwise.stores.postgres.naming import copy_rows, find_entities, titles
@@ -21,7 +21,7 @@ from packwise.stores.postgres.passages_schema import VECTOR_INDEX
 from packwise.stores.postgres.state import State
 from packwise.stores.postgres.text import given, held, held_list, held_map
 from packwise.stores.postgres.vectors import literal
-from packwise.stores.rows import PassageRow, groups, unpack_payload
+from packwise.stores.rows import PassageRow, groups, passage_of, unpack_payload
 from packwise.stores.takeover import Plan
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _take(
         at: dict[int, int] = {}
         for row in places:
             key = at[row.position] = next(given_keys)
-            frequency = Counter(terms(_indexed_text(document, row)))
+            frequency = Counter(terms(passage_of(document, row, "").indexed_text))
             length = frequency.total()
             passages.append(_passage(key, keys[document.id], document, row, length, vectors))
             postings += [(term, key, count, length) for term, count in frequency.items()]
@@ -252,21 +252,6 @@ def _passage(
         length,
         vectors[row.content_hash],
     )
-
-
-def _indexed_text(document: Document, row: PassageRow) -> str:
-    """What a passage is searched by; the same as in every store."""
-    return Passage(
-        id=passage_id(document.id, row.position),
-        document=document.id,
-        doc_title=document.title,
-        section_path=row.section_path,
-        order_index=row.position,
-        text=document.text[row.start : row.end],
-        start=row.start,
-        end=row.end,
-        content_hash=row.content_hash,
-    ).indexed_text
 
 
 def _vectors(connection: Connection, hashes: Sequence[str], version: str) -> dict[str, str]:

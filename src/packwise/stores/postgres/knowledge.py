@@ -16,6 +16,7 @@ from packwise.stores.knowledge import (
     Relation,
     StoredFact,
     Titled,
+    first_relations,
 )
 from packwise.stores.naming import read_extraction
 from packwise.stores.postgres.text import given, held_list
@@ -148,25 +149,19 @@ def facts_of(connection: Connection, passages: Sequence[int]) -> dict[Key, list[
 
 def relations_of(connection: Connection, keys: Sequence[str], most: int) -> list[Relation]:
     """The first ``most`` relations from or to each of these entities, none twice."""
-    wanted = dict.fromkeys(keys)
-    found: list[Relation] = []
-    taken: dict[str, int] = {}
-    for first, relation, last, context, *place in connection.execute(
+    rows = connection.execute(
         f"SELECT s.name, x.relation, t.name, x.context, {_PLACE}"
         " FROM packwise_relations AS x JOIN packwise_entities AS s ON s.key = x.source"
         f" JOIN packwise_entities AS t ON t.key = x.target {_PLACED}"
         " WHERE s.name = ANY (%(names)s::text[]) OR t.name = ANY (%(names)s::text[])"
         " ORDER BY d.id, p.position, x.position".encode(),
-        {"names": held_list(wanted)},
-    ):
-        source, target = given(first), given(last)
-        ends = [end for end in dict.fromkeys((source, target)) if end in wanted]
-        if all(taken.get(end, 0) >= most for end in ends):
-            continue
-        for end in ends:
-            taken[end] = taken.get(end, 0) + 1
-        found.append(Relation(source, given(relation), target, given(context), _place(*place)))
-    return found
+        {"names": held_list(dict.fromkeys(keys))},
+    )
+    told = (
+        Relation(given(source), given(relation), given(target), given(context), _place(*place))
+        for source, relation, target, context, *place in rows
+    )
+    return first_relations(told, keys, most)
 
 
 def extractions(connection: Connection, passages: Sequence[int]) -> dict[Key, Extraction]:

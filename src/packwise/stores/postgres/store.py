@@ -18,6 +18,7 @@ from packwise.passages import Document, Link, Passage
 from packwise.stores import bm25
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
 from packwise.stores.checks import question_vector
+from packwise.stores.closing import Closing
 from packwise.stores.knowledge import Entity, EntityId, Held, Relation, StoredFact
 from packwise.stores.postgres import knowledge
 from packwise.stores.postgres.filters import Condition, condition
@@ -87,7 +88,7 @@ def create_or_open_postgres(url: str) -> PostgresStore:
     return PostgresStore(url)
 
 
-class PostgresStore:
+class PostgresStore(Closing):
     """Passages of one database (of the first schema of its search path). Safe to use from
     several threads; sees a finished build at the next call."""
 

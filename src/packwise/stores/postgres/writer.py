@@ -9,8 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from packwise.stores.checks import (
     other_embedder,
     passage_vectors,
 )
+from packwise.stores.closing import Build
 from packwise.stores.naming import check_extractions
 from packwise.stores.postgres.commit import build_vector_index, switch
 from packwise.stores.postgres.errors import speaking
@@ -49,7 +49,7 @@ _LONGEST_ID = 2000
 _log = logging.getLogger(__name__)
 
 
-class PostgresWriter:
+class PostgresWriter(Build):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -194,23 +194,6 @@ class PostgresWriter:
                         connection.execute("SELECT pg_advisory_unlock_all()")
             finally:
                 connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except StoreError as trouble:
-            if error is None:
-                raise
-            # The error in flight is the one to report; what was staged before is safe.
-            _log.info("the last staged documents of %s are lost: %s", self._location, trouble)
 
     def _begin(self, connection: Connection, allow_mismatch: bool) -> None:
         from psycopg import IsolationLevel

@@ -15,6 +15,7 @@ from packwise.stores.knowledge import (
     Relation,
     StoredFact,
     Titled,
+    first_relations,
 )
 from packwise.stores.qdrant.layout import State, has, has_any, tag
 from packwise.stores.qdrant.reading import Reading, batched
@@ -129,17 +130,12 @@ class Knowledge:
             told: dict[Key, Mapping[str, Any]] = {}
             for _, payloads in self._telling(state, names, "ties", most, "relations"):
                 told.update((payload["passage"], payload) for payload in payloads)
-            found: list[Relation] = []
-            taken: dict[str, int] = {}
-            for payload in sorted(told.values(), key=_reading_order):
-                for source, relation, target, context in payload["relations"]:
-                    ends = [end for end in dict.fromkeys((source, target)) if end in names]
-                    if not ends or all(taken.get(end, 0) >= most for end in ends):
-                        continue
-                    for end in ends:
-                        taken[end] = taken.get(end, 0) + 1
-                    found.append(Relation(source, relation, target, context, _place(payload)))
-            return found
+            ties = (
+                Relation(source, relation, target, context, _place(payload))
+                for payload in sorted(told.values(), key=_reading_order)
+                for source, relation, target, context in payload["relations"]
+            )
+            return first_relations(ties, names, most)
 
         return self._reading.consistently(look, checked=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from packwise.passages import Document, Link, Passage, passage_id
 from packwise.stores.naming import extraction_payload
 from packwise.stores.qdrant.layout import NEVER, Payload, tag
 from packwise.stores.qdrant.weights import pack_terms
-from packwise.stores.rows import PassageRow, groups, normalised
+from packwise.stores.rows import PassageRow, groups, normalised, passage_of, storable
 from packwise.stores.structure import links_text, read_links, read_sections, sections_text
 
 PASSAGE_FIELDS = [
@@ -99,27 +100,9 @@ def passage_point(
         ],
     }
     if extraction is not None:
-        payload["extraction"] = extraction_payload(extraction)
+        text = json.dumps(extraction_payload(extraction), ensure_ascii=False)
+        payload["extraction"] = json.loads(storable(text))
     return payload
-
-
-def passage_of(document: Document, row: PassageRow, embedder_version: str) -> Passage:
-    """The passage that a checked row means."""
-    return Passage(
-        id=passage_id(document.id, row.position),
-        document=document.id,
-        doc_title=document.title,
-        section_path=row.section_path,
-        order_index=row.position,
-        text=document.text[row.start : row.end],
-        start=row.start,
-        end=row.end,
-        content_hash=row.content_hash,
-        embedder_version=embedder_version,
-        url=document.url if row.url is None else row.url,
-        lang=document.lang,
-        metadata=document.metadata,
-    )
 
 
 def read_passage(payload: Mapping[str, Any]) -> Passage:
@@ -185,7 +168,6 @@ def conditions(where: Filter) -> list[Any]:
     from qdrant_client import models
 
     from packwise.stores.qdrant.layout import has, has_any
-    from packwise.stores.rows import storable
 
     def equal(field: str, value: str) -> Any:
         return models.FieldCondition(key=field, match=models.MatchValue(value=storable(value)))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from packwise.stores.base import (
     Vectors,
 )
 from packwise.stores.checks import question_vector
+from packwise.stores.closing import Closing
 from packwise.stores.linking import index_urls, target_of
 from packwise.stores.naming import read_extraction
 from packwise.stores.qdrant import address as addresses
@@ -80,7 +80,7 @@ def create_or_open_qdrant(argument: str) -> QdrantStore:
     return QdrantStore(Server.connect(address), address)
 
 
-class QdrantStore(Knowledge):
+class QdrantStore(Closing, Knowledge):
     """One store in Qdrant. Safe to use from several threads; sees a finished build at the
     next call."""
 
@@ -413,17 +413,6 @@ class QdrantStore(Knowledge):
     def close(self) -> None:
         """Let go of the connections; closing again does nothing."""
         self._server.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _rescored(
         self, state: State, terms: list[str], points: Sequence[Any]

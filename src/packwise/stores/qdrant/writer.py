@@ -6,8 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from packwise.stores.checks import (
     other_embedder,
     passage_vectors,
 )
+from packwise.stores.closing import Build
 from packwise.stores.naming import check_extractions
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.commit import Commit, Staged
@@ -55,7 +55,7 @@ _ROW_FIELDS = ["id", "title", "url", "sourceHash", "bytes", "links"]
 _log = logging.getLogger(__name__)
 
 
-class QdrantWriter:
+class QdrantWriter(Build):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -210,23 +210,6 @@ class QdrantWriter:
             finally:
                 self._done = True
                 self._lease.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        try:
-            self.close()
-        except StoreError as trouble:
-            if error is None:
-                raise
-            # The error in flight is the one to report; what was staged before is safe.
-            _log.info("the last staged documents of %s are lost: %s", self._address.text, trouble)
 
     def _check_open(self) -> None:
         if self._done:
