@@ -17,7 +17,7 @@ from packwise.passages import Passage
 from packwise.settings import Settings
 from packwise.stores.base import DocumentSummary, Store, StoreInfo, Writer, WriteSummary
 from packwise.stores.checks import check_vectors
-from packwise.stores.locate import create_or_open_store, open_store
+from packwise.stores.locate import create_or_open_store, open_store, same_store
 from packwise.stores.transfer import checksum, contents, same_vectors
 
 _TOGETHER = 64
@@ -76,7 +76,7 @@ def copy_store(
     that does not say so itself; it is checked on a few passages. Raises ``StoreError`` when
     what was read back differs, or when the source changed meanwhile.
     """
-    if source == target:
+    if same_store(source, target):
         raise UsageError("a store cannot be copied onto itself", fix="name another target")
     started = time.perf_counter()
     show = progress or _Silent()
@@ -87,14 +87,15 @@ def copy_store(
         show.counted(len(summaries))
         with copy.writer(embedder=name, embedder_version=version, dim=info.dim) as writer:
             reused = _stage(origin, summaries, writer, force=force, progress=show)
-            if origin.info().version != info.version:
-                raise StoreError(
-                    f"{source} changed while it was copied", fix="run the same command again"
-                )
+            _check_unchanged(origin, info)
             show.committing()
             changes = writer.commit(prune=not merge)
         if verify:
-            _verify(origin, copy, summaries, info, whole=not merge, progress=show)
+            try:
+                _verify(origin, copy, summaries, info, whole=not merge, progress=show)
+            except StoreError:
+                _check_unchanged(origin, info)
+                raise
         return CopyReport(
             source=source,
             target=target,
@@ -132,6 +133,13 @@ def _identity(
     return loaded.name, loaded.version
 
 
+def _check_unchanged(origin: Store, info: StoreInfo) -> None:
+    if origin.version() != info.version:
+        raise StoreError(
+            f"{info.location} changed while it was copied", fix="run the same command again"
+        )
+
+
 def _stage(
     origin: Store,
     summaries: Sequence[DocumentSummary],
@@ -151,7 +159,7 @@ def _stage(
             missing.append(summary.id)
     for content in contents(origin, missing):
         document = content.document
-        if not force and known.get(document.id) == document.source_hash:
+        if document.source_hash and known.get(document.id) == document.source_hash:
             writer.keep(document.id)
         else:
             passages = [_unversioned(passage) for passage in content.passages]
@@ -176,12 +184,13 @@ def _verify(
 ) -> None:
     """Read the copy back and compare it with its source."""
     made = copy.info()
+    again = f"packwise copy {info.location} {made.location} --force"
     counts = [(info.documents, made.documents), (info.passages, made.passages)]
     if whole and any(one != other for one, other in counts):
         raise StoreError(
             f"{made.location} holds {made.documents} documents and {made.passages} passages,"
             f" {info.location} {info.documents} and {info.passages}",
-            fix="packwise copy --force",
+            fix=again,
         )
     names = [summary.id for summary in summaries]
     for at in range(0, len(names), _TOGETHER):
@@ -196,7 +205,7 @@ def _verify(
             ):
                 raise StoreError(
                     f"{content.document.id} differs between {info.location} and {made.location}",
-                    fix="packwise copy --force",
+                    fix=again,
                 )
             progress.verified()
 

@@ -42,6 +42,28 @@ def pack_folder(argument: str) -> Path:
     return folder
 
 
+def same_store(one: str, other: str) -> bool:
+    """Whether two STORE arguments mean the same place, however they are spelled."""
+    return one == other or _place(one) == _place(other)
+
+
+def _place(argument: str) -> tuple[object, ...]:
+    """What tells a store from every other."""
+    if argument.startswith(_POSTGRES):
+        from packwise.stores.postgres.place import database_of
+
+        return ("postgresql", *database_of(argument))
+    if argument.startswith(("qdrant+http://", "qdrant+https://")):
+        from packwise.stores.qdrant.address import parse
+
+        address = parse(argument)
+        return "qdrant", frozenset(address.nodes), address.collection
+    if argument.startswith("kuzu:"):
+        path = Path(argument.removeprefix("kuzu:")).expanduser().resolve()
+        return "kuzu", path / "pack.db" if path.is_dir() else path
+    return "pack", pack_folder(argument).resolve()
+
+
 def open_store(argument: str) -> Store:
     """Open a store for reading. Raises ``StoreMissing`` or ``NotAStore``."""
     if argument.startswith(_POSTGRES):

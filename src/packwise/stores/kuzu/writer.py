@@ -11,20 +11,20 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from packwise.entities import Extraction
-from packwise.errors import StoreBusy, StoreError
+from packwise.errors import StoreBusy, StoreError, StoreMissing
 from packwise.passages import Document, Passage
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import other_embedder
+from packwise.stores.closing import Build
 from packwise.stores.durable import writing
 from packwise.stores.kuzu.export import write_database
 from packwise.stores.kuzu.table import Identity, State
-from packwise.stores.pack import PackStore, create_or_open_pack
+from packwise.stores.pack import PackStore, create_or_open_pack, open_pack
 from packwise.stores.pack_writer import PackWriter
 from packwise.stores.transfer import contents
 
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from packwise.stores.kuzu.store import KuzuStore
 
 _BASE = "base.json"
+_BEFORE = "before"
+"""A pack whose commit was killed before the file was written; its documents are staged work."""
 
 
-class KuzuWriter:
+class KuzuWriter(Build):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -61,12 +63,8 @@ class KuzuWriter:
             self._state: State | None = store.state()
             self._primed = self._prime(self._state)
             self._pack = create_or_open_pack(self._folder / "pack")
-            self._writer: PackWriter = self._pack.writer(
-                embedder=identity.embedder,
-                embedder_version=identity.version,
-                dim=identity.dim,
-                allow_mismatch=allow_mismatch,
-            )
+            self._take_up(self._pack, identity, allow_mismatch)
+            self._writer = _writer_of(self._pack, identity, allow_mismatch)
         except BaseException:
             self._release()
             raise
@@ -97,6 +95,8 @@ class KuzuWriter:
         """Make it all visible at once; with ``prune``, whatever was neither kept nor staged
         in this run disappears. Ends the build."""
         assert self._pack is not None
+        # From here until the file is written, the pack beside it is ahead of what readers see.
+        self._note(self._state, self._primed, committing=True)
         summary = self._writer.commit(prune=prune)
         if self._state is None or self._pack.version() != self._primed:
             created = self._state.created_at if self._state else ""
@@ -104,6 +104,7 @@ class KuzuWriter:
             done = True
         else:
             done = prune
+            self._note(self._state, self._primed)
         self.close()
         if done:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -116,23 +117,6 @@ class KuzuWriter:
         self._done = True
         try:
             self._writer.close()
-        finally:
-            self._release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
-        if self._done:
-            return
-        self._done = True
-        try:
-            self._writer.__exit__(kind, error, where)
         finally:
             self._release()
 
@@ -155,23 +139,49 @@ class KuzuWriter:
 
         What a build before this one left staged on the same state is kept.
         """
-        base = state.version if state else ""
-        note = self._folder / _BASE
         try:
-            left = json.loads(note.read_text(encoding="utf-8"))
+            left = json.loads((self._folder / _BASE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             left = None
-        if left is not None and left["base"] == base:
-            return str(left["primed"])
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
+        pack, before = self._folder / "pack", self._folder / _BEFORE
+        if left is not None and left["base"] == _base(state):
+            if not left.get("committing") or _version(pack) == left["primed"]:
+                return str(left["primed"])
+            if not before.exists():
+                pack.rename(before)
+            shutil.rmtree(pack, ignore_errors=True)
+        else:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         primed = ""
         if state is not None:
-            with create_or_open_pack(self._folder / "pack") as pack:
-                self._copy_into(pack, state.identity)
-                primed = pack.version()
-        note.write_text(json.dumps({"base": base, "primed": primed}), encoding="utf-8")
+            with create_or_open_pack(pack) as copy:
+                self._copy_into(copy, state.identity)
+                primed = copy.version()
+        self._note(state, primed)
         return primed
+
+    def _note(self, state: State | None, primed: str, *, committing: bool = False) -> None:
+        """Write down which state of the file the pack beside it belongs to."""
+        note = {"base": _base(state), "primed": primed, "committing": committing}
+        (self._folder / _BASE).write_text(json.dumps(note), encoding="utf-8")
+
+    def _take_up(self, pack: PackStore, identity: Identity, allow_mismatch: bool) -> None:
+        """Stage again what a killed commit had taken over, where it is of this embedder."""
+        before = self._folder / _BEFORE
+        if not before.exists():
+            return
+        # A writer of its own: what it leaves staged is only taken by a build that asks for it.
+        with open_pack(before) as old, _writer_of(pack, identity, allow_mismatch) as writer:
+            info = old.info()
+            if Identity(info.embedder, info.embedder_version, info.dim) == identity:
+                known = writer.source_hashes()
+                names = [s.id for s in old.documents() if known.get(s.id) != s.source_hash]
+                for content in contents(old, names):
+                    writer.stage(
+                        content.document, content.passages, content.vectors, content.extractions
+                    )
+        shutil.rmtree(before, ignore_errors=True)
 
     def _copy_into(self, pack: PackStore, identity: Identity) -> None:
         with pack.writer(
@@ -188,3 +198,24 @@ class KuzuWriter:
         if self._pack is not None:
             self._pack.close()
         self._lock.release()
+
+
+def _base(state: State | None) -> str:
+    return state.version if state else ""
+
+
+def _version(pack: Path) -> str:
+    try:
+        with open_pack(pack) as store:
+            return store.version()
+    except StoreMissing:
+        return ""
+
+
+def _writer_of(pack: PackStore, identity: Identity, allow_mismatch: bool) -> PackWriter:
+    return pack.writer(
+        embedder=identity.embedder,
+        embedder_version=identity.version,
+        dim=identity.dim,
+        allow_mismatch=allow_mismatch,
+    )

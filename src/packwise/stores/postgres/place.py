@@ -59,3 +59,13 @@ def database_name(url: str) -> str:
 
     named = conninfo_to_dict(checked(url))
     return str(named.get("dbname") or named.get("user") or "postgres")
+
+
+def database_of(url: str) -> tuple[str, ...]:
+    """Server, database, user and session options of a URL: what decides which tables it means."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    named = conninfo_to_dict(checked(url))
+    defaults = {"host": "", "port": "5432", "user": "", "options": ""}
+    values = (str(named.get(name) or default) for name, default in defaults.items())
+    return (*values, database_name(url))
