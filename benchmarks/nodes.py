@@ -4,7 +4,10 @@
 
 DATA holds ``bird`` (columns of databases as nodes, questions with the columns their SQL uses)
 and ``sql-examples`` (questions with SQL; ``template`` names those that share one). The tables
-are made in a schema of their own and dropped at the end.
+are made in a schema of their own and dropped at the end. Prints Markdown.
+
+Weights are tried on the half ``tune`` and reported on the half ``report``. Examples of one
+template are in the same half: they are nearly the same question.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,70 +31,99 @@ from packwise.adapter import (
     KnowledgeNode,
     KnowledgeVerseAdapter,
 )
+from packwise.candidates import FUSIONS, Fusion
+from packwise.evaluation.compare import bootstrap_interval
+from packwise.evaluation.data import Half, half_of
 from packwise.models.embedder import load_embedder
 from packwise.settings import Settings
 from packwise.stores.postgres.importing import read_lines
-from packwise.stores.postgres.nodes import init_nodes
+from packwise.stores.postgres.nodes import FIELD, QA_EXAMPLE, init_nodes
 from packwise.stores.postgres.nodes_schema import NodesSchema
 
 SCHEMA = f"packwise_bench_{os.getpid()}"
 DEPTH = 20
-DEFAULT = "default"
+DEFAULT = "the adapter's own call"
+SEEDED = (0.4, 0.6)
+KEYWORD_WEIGHTS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 
+Weights = tuple[float, float]
 Search = Callable[[str, Any, str], list[KnowledgeNode]]
+Measured = Callable[[Search, Half], np.ndarray]
+"""A row for each question of the half, a column for each figure."""
 
 
-def variants(
-    adapter: KnowledgeVerseAdapter, node_type: str, weights: tuple[float, float]
-) -> dict[str, Search]:
-    """Every way to rank, by name; each takes the question's text, its vector, and the tenant.
+class Ways:
+    """Every way to rank nodes of one type; each takes the question's text, its vector, and
+    the tenant."""
 
-    ``default`` is what the adapter's own call for that type does.
-    """
+    def __init__(self, adapter: KnowledgeVerseAdapter, node_type: str) -> None:
+        self._adapter = adapter
+        self._type = node_type
 
-    def hybrid(**options: Any) -> Search:
+    def keyword(self, text: str, vector: Any, tenant: str) -> list[KnowledgeNode]:
+        found = self._adapter.store.search(
+            text, None, [tenant], k=DEPTH + 1, node_types=[self._type]
+        )
+        return [hit.node for hit in found]
+
+    def vector(self, text: str, vector: Any, tenant: str) -> list[KnowledgeNode]:
+        found = self._adapter.get_similar_nodes(
+            vector, tenant, DEPTH + 1, -1.0, node_types=self._type
+        )
+        return [hit.node for hit in found]
+
+    def hybrid(self, weights: Weights, fusion: Fusion = "weighted") -> Search:
         def search(text: str, vector: Any, tenant: str) -> list[KnowledgeNode]:
-            found = adapter.hybrid_search(text, vector, [tenant], node_type, DEPTH + 1, **options)
+            found = self._adapter.hybrid_search(
+                text, vector, [tenant], self._type, DEPTH + 1, *weights, fusion=fusion
+            )
             return [hit.node for hit in found]
 
         return search
 
-    def keyword(text: str, vector: Any, tenant: str) -> list[KnowledgeNode]:
-        found = adapter.store.search(text, None, [tenant], k=DEPTH + 1, node_types=[node_type])
-        return [hit.node for hit in found]
+    def tried(self) -> dict[str, Search]:
+        """What the default is chosen from."""
+        weights = [(k, round(1.0 - k, 6)) for k in KEYWORD_WEIGHTS]
+        return {
+            f"{fusion} {keyword:g}/{vector:g}": self.hybrid((keyword, vector), fusion)
+            for fusion in FUSIONS
+            for keyword, vector in weights
+        }
 
-    def similar(text: str, vector: Any, tenant: str) -> list[KnowledgeNode]:
-        found = adapter.get_similar_nodes(vector, tenant, DEPTH + 1, -1.0, node_types=node_type)
-        return [hit.node for hit in found]
-
-    return {
-        "bm25": keyword,
-        "vector": similar,
-        "weighted .4/.6": hybrid(),
-        "rrf .4/.6": hybrid(fusion="rrf"),
-        DEFAULT: hybrid(bm25_weight=weights[0], vector_weight=weights[1]),
-    }
+    def reported(self, default: Weights) -> dict[str, Search]:
+        """What is compared with the default."""
+        return {
+            "BM25": self.keyword,
+            "vectors": self.vector,
+            "weighted .4/.6": self.hybrid(SEEDED),
+            "reciprocal ranks .4/.6": self.hybrid(SEEDED, "rrf"),
+            DEFAULT: self.hybrid(default),
+        }
 
 
 def fields(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
     """Recall of the columns a question's SQL uses."""
     adapter.add_nodes([line.node for line in read_lines(folder / "nodes.jsonl")])
     questions = _rows(folder / "questions.jsonl")
-    for title, text in (
-        ("question alone", lambda q: q["question"]),
-        ("question with its evidence", lambda q: f"{q['question']} {q['evidence']}".strip()),
-    ):
-        texts = [text(question) for question in questions]
-        vectors = [adapter.embed(t) for t in texts]
-        scores: dict[str, np.ndarray] = {}
-        for name, search in variants(adapter, "field", FIELD_WEIGHTS).items():
-            recalls = []
-            for question, asked, vector in zip(questions, texts, vectors, strict=True):
-                found = [n.node_key for n in search(asked, vector, question["tenant_id"])]
-                gold = set(question["fields"])
-                recalls.append([len(gold & set(found[:k])) / len(gold) for k in (5, 10, 20)])
-            scores[name] = np.array(recalls)
-        _table(f"bird, {len(questions)} questions: {title}", ("@5", "@10", "@20"), scores, at=1)
+    vectors: dict[str, Any] = {}
+
+    def measured(search: Search, half: Half) -> np.ndarray:
+        rows = []
+        for question in (q for q in questions if half_of(q["id"]) == half):
+            gold = set(question["fields"])
+            row: list[float] = []
+            alone = question["question"]
+            for text in (alone, f"{alone} {question['evidence']}".strip()):
+                if text not in vectors:
+                    vectors[text] = adapter.embed(text)
+                nodes = search(text, vectors[text], question["tenant_id"])
+                found = [node.node_key for node in nodes]
+                row += [len(gold & set(found[:k])) / len(gold) for k in (5, 10, 20)]
+            rows.append([*row, (row[1] + row[4]) / 2])
+        return np.array(rows)
+
+    columns = ("@5", "@10", "@20", "with the evidence @5", "@10", "@20", "both @10")
+    _report("bird", columns, measured, Ways(adapter, FIELD), FIELD_WEIGHTS, at=6)
 
 
 def examples(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
@@ -100,7 +133,7 @@ def examples(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
         KnowledgeNode(
             tenant_id=f"examples-{row['tenant_id']}",
             dataset_name=row["tenant_id"],
-            node_type="qa_example",
+            node_type=QA_EXAMPLE,
             title=row["question"],
             node_key=str(i),
             metadata={"sql": row["sql"], "template": row["template"]},
@@ -108,35 +141,54 @@ def examples(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
         for i, row in enumerate(rows)
     ]
     adapter.add_nodes(nodes)
-    count: dict[str, int] = {}
-    for row in rows:
-        count[row["template"]] = count.get(row["template"], 0) + 1
+    count = Counter(row["template"] for row in rows)
     asked = [node for node in nodes if count[node.metadata["template"]] > 1]
-    scores: dict[str, np.ndarray] = {}
-    for name, search in variants(adapter, "qa_example", EXAMPLE_WEIGHTS).items():
+    vectors = {node.title: adapter.embed(node.title) for node in asked}
+
+    def measured(search: Search, half: Half) -> np.ndarray:
         hits = []
-        for node in asked:
-            found = search(node.title, adapter.embed(node.title), node.tenant_id)
+        for node in (n for n in asked if half_of(n.metadata["template"]) == half):
+            found = search(node.title, vectors[node.title], node.tenant_id)
             others = [other for other in found if other.node_key != node.node_key]
             same = [o.metadata["template"] == node.metadata["template"] for o in others]
             hits.append([float(any(same[:k])) for k in (1, 5)])
-        scores[name] = np.array(hits)
-    title = f"sql-examples, {len(asked)} questions, each left out of its own search"
-    _table(title, ("hit@1", "hit@5"), scores, at=0)
+        return np.array(hits)
+
+    title = "sql-examples, each question left out of its own search"
+    _report(title, ("hit@1", "hit@5"), measured, Ways(adapter, QA_EXAMPLE), EXAMPLE_WEIGHTS, at=0)
 
 
-def _table(title: str, columns: Sequence[str], scores: dict[str, np.ndarray], at: int) -> None:
+def _report(
+    title: str,
+    columns: Sequence[str],
+    measured: Measured,
+    ways: Ways,
+    default: Weights,
+    at: int,
+) -> None:
+    """What was tried on one half, and the figures on the other."""
+    halves: tuple[tuple[Half, dict[str, Search]], ...] = (
+        ("tune", {**ways.tried(), DEFAULT: ways.hybrid(default)}),
+        ("report", ways.reported(default)),
+    )
+    for half, searches in halves:
+        scores = {name: measured(search, half) for name, search in searches.items()}
+        number = len(scores[DEFAULT])
+        click.echo(f"\n{title}: half `{half}`, {number} questions\n")
+        _table(columns, scores, at)
+        best = max(scores, key=lambda name: float(scores[name][:, at].mean()))
+        click.echo(f"\nBest by {columns[at]}: {best}.")
+
+
+def _table(columns: Sequence[str], scores: dict[str, np.ndarray], at: int) -> None:
     """The means, and how far each is from the default, with a 95% bootstrap interval."""
-    rng = np.random.default_rng(0)
-    click.echo(f"\n{title}\n")
     click.echo("| ranking | " + " | ".join(columns) + f" | {columns[at]} against the default |")
     click.echo("| --- |" + " ---: |" * (len(columns) + 1))
     base = scores[DEFAULT][:, at]
     for name, values in scores.items():
         difference = values[:, at] - base
-        drawn = rng.integers(0, len(difference), size=(2000, len(difference)))
-        low, high = np.percentile(difference[drawn].mean(axis=1), (2.5, 97.5))
-        against = "" if name == DEFAULT else f"{difference.mean():+.3f} ({low:+.3f} {high:+.3f})"
+        low, high = bootstrap_interval(difference)
+        against = "" if name == DEFAULT else f"{difference.mean():+.3f} [{low:+.3f}, {high:+.3f}]"
         means = " | ".join(f"{mean:.3f}" for mean in values.mean(axis=0))
         click.echo(f"| {name} | {means} | {against} |")
 

@@ -1,21 +1,27 @@
 """What weighing the legs and ranking along the graph are worth, set by set.
 
-    python benchmarks/ranking.py DATA [--sets hotpotqa-100,musique-100] [--cross-encoder]
+    python benchmarks/ranking.py DATA [--sets hotpotqa-100,musique-100] [--half report]
+        [--cross-encoder]
 
 DATA holds the data sets, one BEIR-style folder each. Prints Markdown. Everything is paired
-over the same questions; the interval is that of the difference to the better single leg.
+over the same questions; the interval is that of the difference to the better single leg. A
+figure with two values is that of the half ``tune``, on which settings are chosen, and that of
+the half ``report``.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+
+from paired import told
 
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
-from packwise.evaluation.data import DataSet, load_dataset
-from packwise.evaluation.metrics import HEADLINE, Metric
+from packwise.evaluation.data import HALVES, DataSet, Half, half_of, load_dataset
+from packwise.evaluation.metrics import HEADLINE, Metric, mean
 from packwise.evaluation.runner import Evaluation, Ranked, run
 from packwise.library import Library, open_library
 from packwise.settings import Settings
@@ -25,7 +31,8 @@ DEPTH = 10
 METRICS = (Metric("recall", 2), Metric("recall", 5), HEADLINE)
 
 # Name, settings, and what to ask of a search.
-VARIANTS: tuple[tuple[str, dict[str, object], dict[str, str]], ...] = (
+Variant = tuple[str, dict[str, object], dict[str, str]]
+VARIANTS: tuple[Variant, ...] = (
     ("keyword leg", {}, {"mode": "keyword"}),
     ("vector leg", {}, {"mode": "vector"}),
     ("0.7/0.3, no graph", {"query_adaptive_weights": False}, {"graph": "off"}),
@@ -43,37 +50,54 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--half", choices=(*HALVES, "both"), default="both")
     parser.add_argument("--cross-encoder", action="store_true", help="read passages too: slow")
     given = parser.parse_args()
     variants = (*VARIANTS, CROSS_ENCODER) if given.cross_encoder else VARIANTS
+    halves: tuple[Half, ...] = HALVES if given.half == "both" else (given.half,)
     for name in given.sets.split(","):
-        sys.stdout.write(table(load_dataset(given.data / name), variants))
+        half = None if given.half == "both" else given.half
+        sys.stdout.write(table(load_dataset(given.data / name, half=half), variants, halves))
         sys.stdout.flush()
 
 
-def table(dataset: DataSet, variants: tuple[tuple[str, dict, dict], ...] = VARIANTS) -> str:
+def table(
+    dataset: DataSet,
+    variants: tuple[Variant, ...] = VARIANTS,
+    halves: Sequence[Half] = HALVES,
+) -> str:
     """One set's figures as Markdown."""
     store = str(cached_store(dataset, Settings.load()))
     found = {name: measure(dataset, store, settings, how) for name, settings, how in variants}
     legs = [found["keyword leg"], found["vector leg"]]
     better = max(legs, key=lambda leg: leg.value(HEADLINE))
+    asked = [half_of(question.id) for question in dataset.judged]
+    numbers = " / ".join(f"{asked.count(half)} {half}" for half in halves)
     lines = [
-        f"\n### {dataset.name}\n\n",
+        f"\n### {dataset.name}\n\nQuestions: {numbers}.\n\n",
         "| search | recall@2 | recall@5 | nDCG@10 | to the better leg "
         "| p50 ms without embedding |\n",
         "| --- | ---: | ---: | ---: | ---: | ---: |\n",
     ]
     for name, evaluation in found.items():
-        change = compare(evaluation.scores[HEADLINE], better.scores[HEADLINE])
-        against = (
-            ""
-            if evaluation in legs
-            else f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
-        )
-        values = " | ".join(f"{evaluation.value(metric):.3f}" for metric in METRICS)
+        cells = [
+            " / ".join(f"{mean(scores(evaluation, metric, half).values()):.3f}" for half in halves)
+            for metric in METRICS
+        ]
+        changes = [
+            compare(scores(evaluation, HEADLINE, half), scores(better, HEADLINE, half))
+            for half in halves
+        ]
+        cells.append("" if evaluation in legs else " / ".join(map(told, changes)))
         ms = evaluation.latency_without_embedding.p50
-        lines.append(f"| {name} | {values} | {against} | {ms:.1f} |\n")
+        lines.append(f"| {name} | {' | '.join(cells)} | {ms:.1f} |\n")
     return "".join(lines)
+
+
+def scores(evaluation: Evaluation, metric: Metric, half: Half) -> dict[str, float]:
+    """The score of each question of one half."""
+    own = evaluation.scores[metric]
+    return {question: score for question, score in own.items() if half_of(question) == half}
 
 
 def measure(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from packwise.retrieval.fusion import Weights
 from packwise.retrieval.intent import Intent, intent_of
-from packwise.retrieval.weighing import SURE, weigh
+from packwise.retrieval.weighing import LEANING, weigh
 from packwise.settings import Settings
 
 DEFAULT = Settings.load({})
@@ -55,7 +55,7 @@ def test_configured_weights_stay_as_they_are_without_adaptive_ones():
 
 def test_the_keyword_leg_counts_less_the_surer_the_vector_leg_is():
     weighing = weigh("effects of sleep on memory", DEFAULT)
-    unsure, sure = weighing.after(SURE[0]), weighing.after(SURE[1])
+    unsure, sure = weighing.after(LEANING.low), weighing.after(LEANING.high)
     assert unsure.keyword == pytest.approx(0.4)
     assert sure.keyword == pytest.approx(0.1)
     assert weighing.after(None) == weighing.weights

@@ -30,21 +30,37 @@ from packwise.models.words import terms
 from packwise.stores import bm25
 from packwise.stores.base import Store
 
-# Fitted on the even questions of squad2, hotpotqa-100, musique-100 and spans; the optimum is
-# flat, so they are rounded. A conditional logit over sentences gave 1.4 for the rank, 7 to 9
-# for the words and 1 to 1.5 for the kind on each of the sets.
-_RANK_DECAY = 1.2
-_SCORE_POWER = 2.0
-_WORDS = 7.0
-_FITS = 1.0
-_SURROUNDINGS = 0.3
-_SCATTERED, _IN_ONE_PLACE = 0.4, 0.8
-
 _MOST_TERMS = 512
 _LEAST = 1e-3
 
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Strengths:
+    """How the expected answer is spread. ``benchmarks/evidence.py`` tries other values on the
+    questions of the half ``tune`` and says on the half ``report`` what these are worth.
+
+    rank_decay    power of a candidate's rank by which its share falls
+    score_power   power of its score, over the best one's, by which it rises
+    words         how much a unit gains that holds all of the question's words
+    fits          how much one gains that holds the kind of thing that is asked for
+    surroundings  share of a passage's mass that goes to all of it, by length
+    scattered     share of the question's words in the best unit up to which ranking decides
+    in_one_place  the share from which on words decide
+    """
+
+    rank_decay: float = 1.2
+    score_power: float = 2.0
+    words: float = 7.0
+    fits: float = 1.0
+    surroundings: float = 0.3
+    scattered: float = 0.4
+    in_one_place: float = 0.8
+
+
+STRENGTHS = Strengths()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +88,9 @@ def term_weights(question: str, store: Store) -> dict[str, float]:
     return {term: value / total for term, value in rarity.items()}
 
 
-def weigh(entries: Sequence[Entry], weights: Mapping[str, float]) -> Evidence:
+def weigh(
+    entries: Sequence[Entry], weights: Mapping[str, float], strengths: Strengths = STRENGTHS
+) -> Evidence:
     """Spread the expected answer over the entries, which come best first."""
     counts = [len(entry.reading.units) for entry in entries]
     if not any(counts):
@@ -80,11 +98,12 @@ def weigh(entries: Sequence[Entry], weights: Mapping[str, float]) -> Evidence:
     ends = np.cumsum(counts)
     owners = np.repeat(np.arange(len(entries)), counts)
     held, fits = _held(entries, weights)
-    local = float(np.clip((held.max() - _SCATTERED) / (_IN_ONE_PLACE - _SCATTERED), 0.0, 1.0))
+    between = strengths.in_one_place - strengths.scattered
+    local = float(np.clip((held.max() - strengths.scattered) / between, 0.0, 1.0))
 
-    prior = _priors(entries)
-    strengths = np.exp(_WORDS * held + _FITS * fits)
-    own = _sums(strengths, owners, len(entries))
+    prior = _priors(entries, strengths)
+    speaking = np.exp(strengths.words * held + strengths.fits * fits)
+    own = _sums(speaking, owners, len(entries))
     everywhere = float(prior @ own) or 1.0
     by_rank = prior / np.where(own > 0.0, own, 1.0)
     factors = (1.0 - local) * by_rank + local * prior / everywhere
@@ -94,8 +113,9 @@ def weigh(entries: Sequence[Entry], weights: Mapping[str, float]) -> Evidence:
     lengths = np.concatenate([entry.reading.lengths for entry in entries])
     whole = _sums(lengths, owners, len(entries))
     # What stands around an answer helps to understand it.
-    even = _SURROUNDINGS * masses / np.where(whole > 0.0, whole, 1.0)
-    spread = (1.0 - _SURROUNDINGS) * factors[owners] * strengths + even[owners] * lengths
+    around = strengths.surroundings
+    even = around * masses / np.where(whole > 0.0, whole, 1.0)
+    spread = (1.0 - around) * factors[owners] * speaking + even[owners] * lengths
     flat: list[float] = spread.tolist()
     units = [flat[end - n : end] for end, n in zip(ends.tolist(), counts, strict=True)]
     return Evidence(weights, tuple(masses.tolist()), units, local)
@@ -144,14 +164,15 @@ def _lifted(entries: Sequence[Entry]) -> NDArray[np.bool_]:
     return np.array([entry.final > entry.scores.combined + _LEAST for entry in entries])
 
 
-def _priors(entries: Sequence[Entry]) -> Floats:
+def _priors(entries: Sequence[Entry], strengths: Strengths) -> Floats:
     """The share of each entry by rank and relative score; they sum to 1."""
     finals = np.array([entry.final for entry in entries])
     best = float(finals.max())
     # Scores next to nothing say nothing: their ratios may be anything.
     relative = np.maximum(finals / best, _LEAST) if best > _LEAST else np.ones(len(entries))
     worth = 1.0 + np.array([entry.answer.bonus for entry in entries])
-    shares = np.arange(1.0, len(entries) + 1) ** -_RANK_DECAY * relative**_SCORE_POWER * worth
+    by_rank = np.arange(1.0, len(entries) + 1) ** -strengths.rank_decay
+    shares = by_rank * relative**strengths.score_power * worth
     return shares / shares.sum()
 
 

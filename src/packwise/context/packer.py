@@ -11,7 +11,7 @@ from packwise.context.baseline import fill_by_characters
 from packwise.context.counted import CAUTION, MOST_CALLS, Scaled, api_count
 from packwise.context.coverage import fill_by_coverage
 from packwise.context.draft import Draft
-from packwise.context.evidence import term_weights, weigh
+from packwise.context.evidence import STRENGTHS, Strengths, term_weights, weigh
 from packwise.context.layout import Layout, Part, Stretch
 from packwise.context.outcome import Judgement, Outcome
 from packwise.context.pool import Reader, drop, prepare, unread
@@ -107,6 +107,7 @@ def pack(
     counter: TokenCounter | None = None,
     budget: int | None = None,
     policy: str | None = None,
+    strengths: Strengths = STRENGTHS,
 ) -> Context:
     """Pack the candidates for a question into a context of at most ``budget`` tokens.
 
@@ -114,8 +115,8 @@ def pack(
     ``counter`` (of ``settings.tokenizer_model``, if none is given; with
     ``settings.token_counts`` at ``api`` by the model's own count). No sentence is cut and
     no text is shown twice. Every candidate that is not in has one reason in the trace, and
-    equal input gives an equal trace. Raises ``UsageError`` for a budget below 0 or a policy
-    that does not exist.
+    equal input gives an equal trace. ``strengths`` say where the answer is expected. Raises
+    ``UsageError`` for a budget below 0 or a policy that does not exist.
     """
     budget = settings.context_token_budget if budget is None else budget
     policy = policy or settings.packing_policy
@@ -125,7 +126,7 @@ def pack(
         raise UsageError(f"policy is one of {', '.join(PACKING_POLICIES)}, not {policy!r}")
 
     def packed(by: TokenCounter) -> Context:
-        packing = _Packing(question, store, by, settings, budget)
+        packing = _Packing(question, store, by, settings, budget, strengths)
         if policy == "baseline":
             return packing.by_characters(candidates)
         return packing.by_policy(policy, candidates)
@@ -175,8 +176,15 @@ class _Packing:
     """One call of ``pack``."""
 
     def __init__(
-        self, question: str, store: Store, counter: TokenCounter, settings: Settings, budget: int
+        self,
+        question: str,
+        store: Store,
+        counter: TokenCounter,
+        settings: Settings,
+        budget: int,
+        strengths: Strengths,
     ) -> None:
+        self._strengths = strengths
         self._question = question
         self._store = store
         self._counter = counter
@@ -187,7 +195,8 @@ class _Packing:
     def by_policy(self, policy: str, candidates: Sequence[Candidate]) -> Context:
         """Choose from what is neither stub nor duplicate."""
         pool = prepare(self._reader, candidates, self._settings)
-        evidence = weigh(pool.entries, term_weights(self._question, self._store))
+        weights = term_weights(self._question, self._store)
+        evidence = weigh(pool.entries, weights, self._strengths)
         fill = fill_by_seed if policy == "seed" else fill_by_coverage
         outcome = fill(
             self._reader, pool, evidence, self._store, self._counter, self._settings, self._budget

@@ -69,7 +69,8 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Knobs:
-    """How far rank flows; docs/graph.md says what each was measured to be worth.
+    """How far rank flows; ``benchmarks/strengths.py`` prints what other values are worth, and
+    docs/graph.md shows it.
 
     bonus   what the best neighbour gains, on scores between 0 and 1
     fade    what is left of it for each further seed, and at each further hop
@@ -79,6 +80,8 @@ class Knobs:
     whole   share of the question a seed must leave open to pass the whole bonus by name
     floor   share of the bonus for a neighbour that has nothing of what is open
     gain    how fast that share grows with what the neighbour has of it
+    hub     power of the passages that mention an article by which its bonus falls
+    crowd   power of the passages that share a name by which theirs falls
     """
 
     bonus: float = 0.2
@@ -89,6 +92,8 @@ class Knobs:
     whole: float = 0.5
     floor: float = 0.5
     gain: float = 4.0
+    hub: float = 0.25
+    crowd: float = 0.5
 
 
 DEFAULT = Knobs()
@@ -358,7 +363,7 @@ class _Walk:
         self, entity: Entity, articles: Sequence[Sequence[str]], passages: Mapping[str, list[Key]]
     ) -> Iterable[_Edge]:
         # What many passages mention says less about each: a hub fades, but slowly.
-        strength = self._knobs.bonus / max(1, entity.passages) ** 0.25
+        strength = self._knobs.bonus / max(1, entity.passages) ** self._knobs.hub
         for documents in articles:
             targets = tuple(key for name in documents for key in passages.get(name, ()))
             yield _Edge("title", entity.key, strength / len(articles), targets)
@@ -367,7 +372,8 @@ class _Walk:
         here = held.place.article
         others = tuple(place.key for place in places if place.article != here)
         if 0 < len(others) <= self._knobs.places:
-            yield _Edge("name", entity.key, self._knobs.bonus / len(others) ** 0.5, others)
+            strength = self._knobs.bonus / len(others) ** self._knobs.crowd
+            yield _Edge("name", entity.key, strength, others)
 
     def _passages(self, articles: Iterable[list[list[str]]]) -> Mapping[str, list[Key]]:
         documents = dict.fromkeys(name for found in articles for one in found for name in one)

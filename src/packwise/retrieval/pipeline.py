@@ -31,7 +31,7 @@ from packwise.retrieval.cross_encoding import cross_encode
 from packwise.retrieval.diversity import mmr
 from packwise.retrieval.fusion import NOT_ASKED, Fused, Leg, Weights, fuse
 from packwise.retrieval.gate import confidence
-from packwise.retrieval.weighing import weigh
+from packwise.retrieval.weighing import LEANING, Leaning, weigh
 from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Match, Store, TermStatistics
@@ -96,7 +96,8 @@ class Pipeline:
     """Searches one store with one embedder. Safe to use from several threads.
 
     ``embedder`` and ``cross_encoder`` are called for their models when a question needs
-    them: the keyword leg alone works on a machine without any model.
+    them: the keyword leg alone works on a machine without any model. ``knobs`` and ``leaning``
+    are the strengths of graph ranking and of weighing the legs.
     """
 
     def __init__(
@@ -106,8 +107,13 @@ class Pipeline:
         settings: Settings,
         cross_encoder: Callable[[], CrossEncoder],
         calibration: Calibration | None = None,
+        *,
+        knobs: graph.Knobs = graph.DEFAULT,
+        leaning: Leaning = LEANING,
     ) -> None:
         self._store = store
+        self._knobs = knobs
+        self._leaning = leaning
         self._calibration = calibration or default_calibration()
         self._embedder = embedder
         self._cross_encoder = cross_encoder
@@ -203,7 +209,7 @@ class Pipeline:
     def _find(self, query: Query) -> _Found:
         """Both legs for one phrasing, fused."""
         trace, aside = Trace(), Trace()
-        weighing = weigh(query.text, self._settings)
+        weighing = weigh(query.text, self._settings, self._leaning)
         depth = max(query.k, weighing.k_base)
         if query.rerank != "off":
             depth = max(depth, self._settings.rerank_pool)
@@ -372,8 +378,10 @@ class Pipeline:
             }
             pool = {entry.key: scale * entry.scores.final for entry in fused}
             pool.update((hit.key, hit.scores.final) for hit in hits)
-            walk = graph.personalised if query.graph == "walk" else graph.spread
-            flow = walk(query.text, rarity, pool, self._store, scorer)
+            if query.graph == "walk":
+                flow = graph.personalised(query.text, rarity, pool, self._store, scorer)
+            else:
+                flow = graph.spread(query.text, rarity, pool, self._store, scorer, self._knobs)
             stage.note(**flow.notes())
             if not flow.bonuses:
                 return hits

@@ -15,12 +15,24 @@ from packwise.retrieval.fusion import Weights
 from packwise.retrieval.intent import PRESETS, Intent, intent_of
 from packwise.settings import Settings
 
-SURE = (0.41, 0.79)
-"""Similarities of the best passage between which the keyword leg gives up its share."""
 
-LESS = 0.3
-MORE = 0.1
-"""What of its share it gives up at most, and what it gains where the vector leg is unsure."""
+@dataclass(frozen=True, slots=True)
+class Leaning:
+    """How far the weights follow the vector leg; ``benchmarks/strengths.py`` prints what other
+    values are worth.
+
+    low, high  similarities of the best passage between which the keyword leg gives up its share
+    less       what of its share it gives up at most
+    more       what it gains where the vector leg is unsure
+    """
+
+    low: float = 0.41
+    high: float = 0.79
+    less: float = 0.3
+    more: float = 0.1
+
+
+LEANING = Leaning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +43,19 @@ class Weighing:
     weights: Weights
     k_base: int
     adaptive: bool
+    leaning: Leaning = LEANING
 
     def after(self, best_similarity: float | None) -> Weights:
         """The weights once the vector leg has found its best passage."""
         if not self.adaptive or best_similarity is None:
             return self.weights
-        low, high = SURE
-        sure = min(1.0, max(0.0, (best_similarity - low) / (high - low)))
-        keyword = min(1.0, max(0.0, self.weights.keyword + MORE - LESS * sure))
+        lean = self.leaning
+        sure = min(1.0, max(0.0, (best_similarity - lean.low) / (lean.high - lean.low)))
+        keyword = min(1.0, max(0.0, self.weights.keyword + lean.more - lean.less * sure))
         return Weights(1.0 - keyword, keyword)
 
 
-def weigh(question: str, settings: Settings) -> Weighing:
+def weigh(question: str, settings: Settings, leaning: Leaning = LEANING) -> Weighing:
     """The weights to start with; as configured when ``QUERY_ADAPTIVE_WEIGHTS`` is off."""
     weights = Weights(settings.vector_weight, settings.keyword_weight).normalised()
     if not settings.query_adaptive_weights:
@@ -55,4 +68,5 @@ def weigh(question: str, settings: Settings) -> Weighing:
         Weights(1.0 - keyword, keyword),
         settings.k_base + preset.more_candidates,
         adaptive=True,
+        leaning=leaning,
     )
