@@ -3,17 +3,16 @@
     python benchmarks/ranking.py DATA [--sets hotpotqa-100,musique-100] [--half report]
         [--cross-encoder]
 
-DATA holds the data sets, one BEIR-style folder each. Prints Markdown. Everything is paired
-over the same questions; the interval is that of the difference to the better single leg. A
-figure with two values is that of the half ``tune``, on which settings are chosen, and that of
-the half ``report``.
+DATA holds the data sets, one BEIR-style folder each. Prints Markdown. A figure is that of all
+questions, then those of the half ``tune``, on which settings are chosen, and of the half
+``report``; with ``--half`` of that half alone. The difference to the better single leg is paired
+over the questions of ``report``, or of the half that is asked for.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from paired import told
@@ -54,44 +53,43 @@ def main() -> None:
     parser.add_argument("--cross-encoder", action="store_true", help="read passages too: slow")
     given = parser.parse_args()
     variants = (*VARIANTS, CROSS_ENCODER) if given.cross_encoder else VARIANTS
-    halves: tuple[Half, ...] = HALVES if given.half == "both" else (given.half,)
+    half: Half | None = None if given.half == "both" else given.half
     for name in given.sets.split(","):
-        half = None if given.half == "both" else given.half
-        sys.stdout.write(table(load_dataset(given.data / name, half=half), variants, halves))
+        sys.stdout.write(table(load_dataset(given.data / name, half=half), variants))
         sys.stdout.flush()
 
 
-def table(
-    dataset: DataSet,
-    variants: tuple[Variant, ...] = VARIANTS,
-    halves: Sequence[Half] = HALVES,
-) -> str:
+def table(dataset: DataSet, variants: tuple[Variant, ...] = VARIANTS) -> str:
     """One set's figures as Markdown."""
     store = str(cached_store(dataset, Settings.load()))
     found = {name: measure(dataset, store, settings, how) for name, settings, how in variants}
     legs = [found["keyword leg"], found["vector leg"]]
     better = max(legs, key=lambda leg: leg.value(HEADLINE))
-    asked = [half_of(question.id) for question in dataset.judged]
-    numbers = " / ".join(f"{asked.count(half)} {half}" for half in halves)
+    compared = dataset.half or "report"
     lines = [
-        f"\n### {dataset.name}\n\nQuestions: {numbers}.\n\n",
+        f"\n### {dataset.name}\n\n",
+        f"{len(dataset.judged)} questions, {len(scores(better, HEADLINE, compared))} of them "
+        f"`{compared}`.\n\n",
         "| search | recall@2 | recall@5 | nDCG@10 | to the better leg "
         "| p50 ms without embedding |\n",
         "| --- | ---: | ---: | ---: | ---: | ---: |\n",
     ]
     for name, evaluation in found.items():
-        cells = [
-            " / ".join(f"{mean(scores(evaluation, metric, half).values()):.3f}" for half in halves)
-            for metric in METRICS
-        ]
-        changes = [
-            compare(scores(evaluation, HEADLINE, half), scores(better, HEADLINE, half))
-            for half in halves
-        ]
-        cells.append("" if evaluation in legs else " / ".join(map(told, changes)))
+        cells = [cell(evaluation, metric) for metric in METRICS]
+        own, other = (scores(e, HEADLINE, compared) for e in (evaluation, better))
+        cells.append("" if evaluation in legs else told(compare(own, other)))
         ms = evaluation.latency_without_embedding.p50
         lines.append(f"| {name} | {' | '.join(cells)} | {ms:.1f} |\n")
     return "".join(lines)
+
+
+def cell(evaluation: Evaluation, metric: Metric) -> str:
+    """The figure of all questions, with those of the halves where both were asked."""
+    whole = f"{evaluation.value(metric):.3f}"
+    if evaluation.half:
+        return whole
+    parts = (mean(scores(evaluation, metric, half).values()) for half in HALVES)
+    return f"{whole} ({' / '.join(f'{part:.3f}' for part in parts)})"
 
 
 def scores(evaluation: Evaluation, metric: Metric, half: Half) -> dict[str, float]:

@@ -281,3 +281,24 @@ def test_the_random_walk_reaches_the_same_passage():
     assert bonuses[1].value > 0
     assert max(bonus.value for bonus in result.bonuses) == pytest.approx(0.2)
     assert graph.personalised(QUESTION, world.question, {}, world, world).held_back
+
+
+def test_a_crowd_around_a_name_shares_its_bonus():
+    crowd = [(f"Reel {n}", f"Reel {n} was cut by Raoul Walsh.") for n in range(9)]
+    world = World(FILM, WIFE, *crowd, *NOISE)
+    alone, shared = (
+        by_key(world.ask(QUESTION, {0: 0.9}, Knobs(crowd=power)))[1].value for power in (0.0, 0.5)
+    )
+    assert shared == pytest.approx(alone / 10**0.5)
+
+
+def test_an_article_many_mention_gains_less():
+    walsh = ("Raoul Walsh", "He was a director.")
+    crowd = [(f"Reel {n}", f"Reel {n} was cut by Raoul Walsh.") for n in range(15)]
+    world = World(FILM, walsh, *crowd, *NOISE)
+    times = world.counts["raoul walsh"]
+    alike, fading = (
+        by_key(world.ask(QUESTION, {0: 0.9}, Knobs(hub=power)))[1] for power in (0.0, 0.25)
+    )
+    assert (alike.path.kind, times) == ("title", 16)
+    assert fading.value == pytest.approx(alike.value / 2)

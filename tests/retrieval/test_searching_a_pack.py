@@ -1,8 +1,11 @@
 import pytest
 
 import packwise
-from packwise.candidates import Filter
+from packwise.candidates import Filter, Query
 from packwise.errors import UsageError
+from packwise.retrieval.graph import Knobs
+from packwise.retrieval.pipeline import Pipeline
+from packwise.retrieval.weighing import Leaning
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +144,29 @@ def test_the_keyword_leg_needs_no_model(notes_pack, monkeypatch, tmp_path):
         assert opened.search("vaultctl revoke", mode="keyword").hits
         with pytest.raises(AssertionError):
             opened.search("vaultctl revoke")
+
+
+def test_a_pipeline_takes_other_strengths(library):
+    question = Query("how do I rotate the signing key?", graph="names")
+
+    def searched(**strengths):
+        pipeline = Pipeline(
+            library.store, lambda: library.embedder, library.settings, no_model, **strengths
+        )
+        found = pipeline.search(question)
+        pipeline.close()
+        return {stage.name: stage.notes for stage in found.trace.stages}
+
+    usual, level, still = (
+        searched(),
+        searched(leaning=Leaning(less=0.0, more=0.0)),
+        searched(knobs=Knobs(bonus=0.0)),
+    )
+    assert usual["fusion"]["weights"] != [0.7, 0.3]
+    assert level["fusion"]["weights"] == [0.7, 0.3]
+    assert usual["graph"]["reached"] > 0
+    assert still["graph"]["reached"] == 0
+
+
+def no_model():
+    raise AssertionError("nothing asks for a cross-encoder here")
