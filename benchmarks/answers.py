@@ -4,9 +4,10 @@ python benchmarks/answers.py DATA [--store PACK] [--only NAME ...] [--every N] [
 
 DATA is the folder of SQuAD 2.0 in BEIR's layout, with paragraphs as rows. They are put
 together again: an article is one document. The questions are the answerable ones; what was
-fitted (answering/span_weights.json, context/evidence.py) saw those of the half ``tune`` only, so
-the half ``report`` is what counts. The round constants of answering/extractive.py were set by
-hand, with questions of both halves in view. No language model is asked.
+fitted (answering/span_weights.json) and chosen saw those at even places in the file only, so
+the odd ones are the report. What is chosen by the halves ``tune`` and ``report`` (the default
+calibration, context/evidence.py) saw half of them, but not their short answers. No language
+model is asked.
 
 EM and F1 are of the best short answer, shown or not, with SQuAD's normalisation. `short` is
 the share of questions for which it was sure enough to be shown, `right` the share of those
@@ -34,7 +35,7 @@ from packwise.answering.answer import Answer
 from packwise.answering.evidence import from_context
 from packwise.answering.extractive import best_sentences, short_answer
 from packwise.evaluation.cache import cached_store
-from packwise.evaluation.data import HALVES, DataSet, Half, Question, load_dataset
+from packwise.evaluation.data import DataSet, Question, load_dataset
 from packwise.library import Library, open_library
 from packwise.models.cross_encoder import load_cross_encoder
 from packwise.models.words import terms
@@ -51,7 +52,7 @@ class Variant:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-COLUMNS = ("EM tune", "F1 tune", "EM", "F1", "holds", "context", "short", "right", "ms")
+COLUMNS = ("EM even", "F1 even", "EM odd", "F1 odd", "holds", "context", "short", "right", "ms")
 VARIANTS = (
     Variant("default"),
     Variant("vector leg alone", {"mode": "vector"}),
@@ -84,10 +85,10 @@ def main() -> None:
     dataset = load_dataset(given.data)
     store = given.store or str(cached_store(as_articles(dataset), Settings.load()))
     halves = {
-        half: [q for q in dataset.of_half(half).questions if q.answerable and q.answers][
+        name: [q for q in dataset.questions[parity::2] if q.answerable and q.answers][
             :: given.every
         ]
-        for half in HALVES
+        for parity, name in enumerate(("even", "odd"))
     }
     chosen = [v for v in VARIANTS if not given.only or v.name in given.only]
     lines = [
@@ -100,7 +101,7 @@ def main() -> None:
         lines.append(line)
         sys.stdout.write(line)
         sys.stdout.flush()
-    sys.stdout.write(f"{len(halves['tune'])} questions tune, {len(halves['report'])} report\n")
+    sys.stdout.write(f"{len(halves['even'])} even and {len(halves['odd'])} odd questions\n")
     if given.markdown:
         Path(given.markdown).write_text("".join(lines), encoding="utf-8")
 
@@ -124,23 +125,20 @@ def as_articles(dataset: DataSet) -> DataSet:
     return replace(dataset, name=f"{dataset.name}-articles", folder=folder, corpus=corpus)
 
 
-def row(variant: Variant, store: str, halves: dict[Half, list[Question]]) -> str:
+def row(variant: Variant, store: str, halves: dict[str, list[Question]]) -> str:
     """One line of the table."""
     settings = Settings.load(**variant.settings)
-    scores: dict[Half, list[Scored]] = {}
+    scores: dict[str, list[Scored]] = {}
     started = time.perf_counter()
     with open_library(store, settings=settings) as library:
         for half, questions in halves.items():
             scores[half] = [measure(library, question, variant.how) for question in questions]
     took = (time.perf_counter() - started) / max(1, sum(map(len, halves.values())))
-    cells = [mean([s.em for s in scores["tune"]]), mean([s.f1 for s in scores["tune"]])]
+    cells = [mean([s.em for s in scores["even"]]), mean([s.f1 for s in scores["even"]])]
     for name in ("em", "f1", "holds", "context"):
-        cells.append(mean([getattr(s, name) for s in scores["report"]]))
-    shorts = [s for s in scores["report"] if s.shown]
-    cells += [
-        len(shorts) / max(1, len(scores["report"])),
-        mean([float(s.f1 >= 0.5) for s in shorts]),
-    ]
+        cells.append(mean([getattr(s, name) for s in scores["odd"]]))
+    shorts = [s for s in scores["odd"] if s.shown]
+    cells += [len(shorts) / max(1, len(scores["odd"])), mean([float(s.f1 >= 0.5) for s in shorts])]
     shown = " | ".join(f"{100 * cell:.1f}" for cell in cells)
     return f"| {variant.name} | {shown} | {1000 * took:.0f} |\n"
 

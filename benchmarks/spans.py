@@ -4,8 +4,9 @@ python benchmarks/spans.py DATA OUT [--store PACK] [--every N]
 
 DATA is the folder of SQuAD 2.0 in BEIR's layout, with paragraphs as rows. The weights are
 those of a conditional logit over all runs of words in the best sentences, fitted on the
-answerable questions of the half ``tune``: once with the paragraph that holds the answer, once
-with the five best that search finds. Those of the half ``report`` are only reported. Needs scipy.
+answerable questions at even places in the file: once with the paragraph that holds the
+answer, once with the five best that search finds. The odd ones are only reported, here and by
+answers.py: this parting is older than the halves ``tune`` and ``report``. Needs scipy.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from packwise.answering.questions import take_apart
 from packwise.answering.spans import candidates
 from packwise.answering.words import words_of
 from packwise.evaluation.cache import cached_store
-from packwise.evaluation.data import HALVES, Question, load_dataset
+from packwise.evaluation.data import Question, load_dataset
 from packwise.library import Library, open_library
 from packwise.models.words import terms
 from packwise.settings import Settings
@@ -75,15 +76,15 @@ def main() -> None:
     given = options.parse_args()
     dataset = load_dataset(given.data)
     store = given.store or str(cached_store(dataset, Settings.load()))
-    tune, report = (
-        [q for q in dataset.of_half(half).questions if q.answerable and q.answers][:: given.every]
-        for half in HALVES
+    even, odd = (
+        [q for q in dataset.questions[parity::2] if q.answerable and q.answers][:: given.every]
+        for parity in (0, 1)
     )
     names: dict[str, int] = {}
     with open_library(store) as library:
-        gold = rows(gold_evidence(library, tune), tune, library, names, grow=True)
-        found = rows(found_evidence(library, tune), tune, library, names, grow=True)
-        unseen = rows(found_evidence(library, report), report, library, names, grow=False)
+        gold = rows(gold_evidence(library, even), even, library, names, grow=True)
+        found = rows(found_evidence(library, even), even, library, names, grow=True)
+        unseen = rows(found_evidence(library, odd), odd, library, names, grow=False)
     kept = common(found, len(names))
     weights = fit([narrowed(gold, kept, len(names)), narrowed(found, kept, len(names))])
     labels = sorted(names, key=names.__getitem__)
@@ -94,7 +95,7 @@ def main() -> None:
     }
     used = json.loads(files("packwise.answering").joinpath("span_weights.json").read_text("utf-8"))
     for which, said in (("these weights", stored), ("those in use", used)):
-        for name, half in (("tune", found), ("report", unseen)):
+        for name, half in (("even, fitted", found), ("odd, reported", unseen)):
             full = narrowed(half, range(len(names)), len(names))
             exact, f1 = evaluated(full, np.array([said.get(label, 0.0) for label in labels]))
             figures = f"EM {100 * exact:.1f}  F1 {100 * f1:.1f}  ({len(half.starts) - 1} questions)"
