@@ -71,8 +71,9 @@ CONTEXTS = """
 
 `baseline` is the plain search (0.7 and 0.3, nothing after fusion), four characters taken for a
 token, cut at the end; `default` is what `packwise context` does. These are the questions of the
-half `report`; the strengths of the default policy are held to those of the half `tune`, by
-`python benchmarks/evidence.py "$PACKWISE_DATA"`.
+half `report`. The strengths of the default policy were first fitted on every second question, some
+of these among them, and then held against others on the half `tune` alone, by
+`python benchmarks/evidence.py "$PACKWISE_DATA"`, which changed one of them.
 
 Answer recall is the share of contexts that hold a gold
 answer, gold recall a relevant passage; garbage is the share of tokens in passages that are neither;
@@ -90,7 +91,7 @@ half `report`; the difference is that on `report`. Published for the full multi-
 (HotpotQA / MuSiQue): BM25 72.2 / 41.2, ColBERTv2 79.3 / 49.2, HippoRAG 77.7 / 51.9, HippoRAG 2
 96.3 / 74.7; ours are subsets of 100 questions. How much depends on each strength is in
 [graph.md](graph.md). SciFact's last row is made with `--sets scifact --cross-encoder`, which reads
-24 passages for each of 300 questions: about ten minutes on two cores.
+24 passages for each of 300 questions and takes minutes.
 """
 
 TARGETS = """

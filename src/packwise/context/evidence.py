@@ -41,9 +41,10 @@ Floats = NDArray[np.float64]
 class Strengths:
     """How the expected answer is spread.
 
-    Chosen by ``benchmarks/evidence.py`` on the half ``tune`` of squad2, spans, hotpotqa-100 and
-    musique-100, and held to the half ``report``. The optimum is flat: no other value that was
-    tried is better beyond chance, and only the farthest are worse.
+    First fitted on every second question of squad2, spans, hotpotqa-100 and musique-100, then
+    held against other values on their half ``tune`` by ``benchmarks/evidence.py``. Only
+    ``rank_decay`` was changed by that; the others stay, since nothing tried was better beyond
+    chance. The optimum is flat.
 
     rank_decay    power of a candidate's rank by which its share falls
     score_power   power of its score, over the best one's, by which it rises
