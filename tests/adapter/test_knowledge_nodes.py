@@ -3,6 +3,8 @@
 import asyncio
 import random
 import threading
+from contextlib import closing
+from uuid import uuid4
 
 import bm25s
 import numpy as np
@@ -13,8 +15,9 @@ from nodes_world import DIM, Database, WordVectors, field
 from packwise.adapter import AsyncKnowledgeVerseAdapter, ExampleSpec, FieldSpec, band
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
 from packwise.stores import bm25
-from packwise.stores.postgres.nodes import index_nodes, init_nodes
+from packwise.stores.postgres.nodes import NodeStore, index_nodes, init_nodes
 from packwise.stores.postgres.nodes_schema import MANY_POSTINGS, NodesSchema
+from postgres_servers import Schema, has_textsearch
 
 SEED_COLUMNS = {
     "node_id": "integer",
@@ -385,9 +388,46 @@ def test_pg_textsearch_finds_the_candidates_of_a_large_tenant():
         database.close()
 
 
-def test_ranking_by_an_extension_that_is_not_there_is_refused():
-    from postgres_servers import Schema, has_textsearch
+def test_an_extension_in_another_schema_is_found_there():
+    whole = Schema("textsearch")
+    if not has_textsearch(whole.url):
+        pytest.skip("the server has no pg_textsearch")
+    name = f"packwise_apart_{uuid4().hex[:8]}"
+    with whole.connect() as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    apart = whole.url.replace("/postgres?", f"/{name}?")
+    try:
+        with psycopg.connect(apart, autocommit=True) as connection:
+            connection.execute("CREATE SCHEMA elsewhere")
+            connection.execute("CREATE EXTENSION vector SCHEMA elsewhere")
+            connection.execute("CREATE EXTENSION pg_textsearch SCHEMA elsewhere")
+        init_nodes(apart, NodesSchema(DIM, role=whole.role))
+        with closing(NodeStore(apart)) as store:
+            assert store.settings()["ranking"] == "pg_textsearch"
+            with psycopg.connect(apart, autocommit=True) as connection:
+                connection.execute(
+                    "INSERT INTO knowledge_nodes (tenant_id, node_type, title)"
+                    " SELECT 'acme', 'field', 'common word' || i FROM generate_series(1, %s) AS i",
+                    (MANY_POSTINGS + 10,),
+                )
+            found = store.search("common word5", None, ["acme"], k=3)
+            assert found[0].node.title == "common word5"
+    finally:
+        with whole.connect() as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        whole.drop()
 
+
+def test_extensions_are_not_lost_with_the_schema_that_first_needed_them(database):
+    with database.connect() as connection:
+        rows = connection.execute(
+            "SELECT extnamespace::regnamespace::text FROM pg_extension"
+            " WHERE extname IN ('vector', 'pg_textsearch')"
+        ).fetchall()
+    assert {name for (name,) in rows} == {"public"}
+
+
+def test_ranking_by_an_extension_that_is_not_there_is_refused():
     schema = Schema("plain")
     if has_textsearch(schema.url):
         pytest.skip("this server has pg_textsearch")

@@ -20,16 +20,13 @@ def require_vector(connection: Connection) -> None:
     row = installed(connection, "vector")
     if row is None:
         try:
-            # Not into the first schema of the path: other schemas may need it, too.
-            public = connection.execute("SELECT to_regnamespace('public')").fetchone()
-            at = b" WITH SCHEMA public" if public and public[0] else b""
-            connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector" + at)
+            _create(connection, b"vector")
         except errors.InsufficientPrivilege as error:
             raise StoreError(
                 "the extension vector is not in this database, and this user may not create it",
                 fix="let an administrator run: CREATE EXTENSION vector",
             ) from error
-        show_types(connection)
+        show_extensions(connection)
         row = installed(connection, "vector")
     assert row is not None
     if _numbers(row) < VECTOR_VERSION:
@@ -60,21 +57,40 @@ def create_textsearch(connection: Connection) -> str | None:
         return "the server does not have pg_textsearch"
     try:
         with connection.transaction():
-            connection.execute("CREATE EXTENSION pg_textsearch")
+            _create(connection, b"pg_textsearch")
     except psycopg.Error as error:
         return str(error).splitlines()[0]
+    show_extensions(connection)
     return None
 
 
-def show_types(connection: Connection) -> None:
-    """Put the schema that holds the vector type at the end of the search path, where the URL
+def show_extensions(connection: Connection) -> None:
+    """Put the schemas that hold the extensions at the end of the search path, where the URL
     names another schema alone."""
     connection.execute(
-        "SELECT set_config('search_path', current_setting('search_path') || ', '"
-        " || quote_ident(n.nspname), false) FROM pg_extension AS e"
+        "SELECT set_config('search_path', concat_ws(', ', current_setting('search_path'),"
+        " string_agg(DISTINCT quote_ident(n.nspname), ', ')), false) FROM pg_extension AS e"
         " JOIN pg_namespace AS n ON n.oid = e.extnamespace"
-        " WHERE e.extname = 'vector' AND n.nspname <> ALL (current_schemas(true))"
+        " WHERE e.extname IN ('vector', 'pg_textsearch')"
+        " AND n.nspname <> ALL (current_schemas(true))"
     )
+
+
+def extension_schemas(connection: Connection) -> list[str]:
+    """Where the extensions are: whoever calls them needs to see into these schemas."""
+    rows = connection.execute(
+        "SELECT DISTINCT n.nspname FROM pg_extension AS e JOIN pg_namespace AS n"
+        " ON n.oid = e.extnamespace WHERE e.extname IN ('vector', 'pg_textsearch')"
+    )
+    return [name for (name,) in rows]
+
+
+def _create(connection: Connection, name: bytes) -> None:
+    """Not into the first schema of the path: others may need it too, and dropping that schema
+    would take it away from them."""
+    public = connection.execute("SELECT to_regnamespace('public')").fetchone()
+    at = b" WITH SCHEMA public" if public and public[0] else b""
+    connection.execute(b"CREATE EXTENSION IF NOT EXISTS " + name + at)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -19,7 +19,11 @@ from typing import TYPE_CHECKING, Literal
 
 from packwise.errors import StoreError, UsageError
 from packwise.stores.bm25 import K1, B
-from packwise.stores.postgres.extensions import create_textsearch, require_vector
+from packwise.stores.postgres.extensions import (
+    create_textsearch,
+    extension_schemas,
+    require_vector,
+)
 from packwise.stores.postgres.migrations import Migration
 
 if TYPE_CHECKING:
@@ -690,8 +694,13 @@ def _grant(connection: Connection, role: str) -> None:
     name = sql.Identifier(role)
     row = connection.execute("SELECT current_schema()").fetchone()
     assert row is not None
+    seen_into = dict.fromkeys([row[0], *extension_schemas(connection)])
     statements = [
-        sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(row[0]), name),
+        *(
+            sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), name)
+            for schema in seen_into
+            if not _sees_into(connection, role, schema)
+        ),
         sql.SQL("REVOKE ALL ON {} FROM PUBLIC").format(
             sql.SQL(", ").join(sql.Identifier(t) for t in (*_WRITTEN, "packwise_settings"))
         ),
@@ -715,6 +724,13 @@ def _grant(connection: Connection, role: str) -> None:
             sql.SQL("GRANT TEMPORARY ON DATABASE {} TO {}").format(sql.Identifier(may[1]), name)
         )
     _close_debugging(connection)
+
+
+def _sees_into(connection: Connection, role: str, schema: str) -> bool:
+    row = connection.execute(
+        "SELECT has_schema_privilege(%s, %s, 'USAGE')", (role, schema)
+    ).fetchone()
+    return row is not None and row[0]
 
 
 def _close_debugging(connection: Connection) -> None:

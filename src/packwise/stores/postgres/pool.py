@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from packwise.errors import StoreBusy, StoreError
 from packwise.stores.postgres.errors import is_lost, translated
-from packwise.stores.postgres.extensions import show_types
+from packwise.stores.postgres.extensions import show_extensions
 from packwise.stores.postgres.place import checked, hidden
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Pool:
         more = {name: value for name, value in defaults.items() if name not in named}
         connection = psycopg.connect(make_conninfo(self._url, **more), autocommit=True)
         try:
-            show_types(connection)
+            show_extensions(connection)
             if self._prepare is not None:
                 self._prepare(connection)
         except BaseException:
