@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-QUESTION = "When is the else clause of a for loop executed?"
+QUESTION = "What does the nonlocal statement do?"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LARGEST = 200_000
 DESKTOP = (1280, 860)

@@ -40,7 +40,7 @@ def test_search_prints_hits_with_scores_and_confidence(notes_pack):
 def test_search_json_has_the_promised_shape(notes_pack):
     done = packwise("search", notes_pack, "how do we test a restore?", "-k", "2", "--json")
     result = json.loads(done.stdout)
-    assert list(result) == ["query", "hits", "confidence", "timings_ms"]
+    assert list(result) == ["query", "hits", "confidence", "probability", "timings_ms"]
     assert [hit["rank"] for hit in result["hits"]] == [1, 2]
     assert result["hits"][0]["title"] == "Backups"
     assert result["hits"][0]["section_path"] == ["Testing a restore"]

@@ -52,9 +52,9 @@ def told(monkeypatch, capfd, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def qdrant(tmp_path_factory):
+def qdrant():
     try:
-        running = Qdrant(tmp_path_factory.mktemp("qdrant"), api_key="very-secret")
+        running = Qdrant(api_key="very-secret")
     except Unavailable as reason:
         pytest.skip(f"no Qdrant server to test on: {reason}")
     yield running

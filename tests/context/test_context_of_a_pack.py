@@ -65,6 +65,7 @@ def test_the_command_prints_the_promised_json(notes_pack):
         "passages",
         "trace",
         "confidence",
+        "probability",
     ]
     assert {"selected", "dropped"} <= result["trace"].keys()
 

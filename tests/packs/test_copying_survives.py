@@ -210,7 +210,7 @@ def test_a_postgresql_that_goes_away_in_the_middle(source):
 
 def test_a_qdrant_that_goes_away_in_the_middle(source, tmp_path):
     running_qdrant()  # skips where there is none
-    node = Qdrant(tmp_path / "node")
+    node = Qdrant()
     try:
         target = f"qdrant+{node.url}/mine"
         with pytest.raises(StoreUnreachable) as caught:

@@ -103,7 +103,7 @@ def test_parameterised_cypher_answers_by_column(store):
 
 
 def test_a_query_that_takes_too_long_is_ended(store):
-    with pytest.raises(StoreError, match=r"(?i)interrupt"):
+    with pytest.raises(StoreError, match="took longer than"):
         store.cypher(
             "UNWIND range(1, 100000) AS a UNWIND range(1, 100000) AS b RETURN sum(a * b)",
             timeout_s=0.2,
