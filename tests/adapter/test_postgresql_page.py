@@ -20,6 +20,9 @@ def test_the_examples_of_the_page_run(workshop, tmp_path):
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(blocks) == 3
     try:
+        with schema.connect() as connection:  # the live database of the reader
+            connection.execute(f"CREATE SCHEMA {schema.name}")
+            connection.execute("CREATE TABLE orders (id int PRIMARY KEY, total numeric)")
         for language, code in blocks:
             code = code.replace("db init", f"db init --role {schema.role}")
             command = ["bash", "-euo", "pipefail", "-c", code]
