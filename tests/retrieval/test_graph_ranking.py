@@ -12,6 +12,7 @@ from packwise.models.words import terms as index_terms
 from packwise.passages import Passage
 from packwise.retrieval import graph
 from packwise.retrieval.graph import Knobs, spread
+from packwise.retrieval.walk import personalised
 from packwise.stores.knowledge import Entity, Held, Place, Titled
 
 
@@ -276,11 +277,11 @@ def test_bonuses_are_positive_bounded_and_the_same_each_time(articles, name, sco
 def test_the_random_walk_reaches_the_same_passage():
     world = World(FILM, WIFE, *NOISE)
     world.ask(QUESTION)
-    result = graph.personalised(QUESTION, world.question, {0: 0.9, 2: 0.4}, world, world)
+    result = personalised(QUESTION, world.question, {0: 0.9, 2: 0.4}, world, world)
     bonuses = by_key(result)
     assert bonuses[1].value > 0
     assert max(bonus.value for bonus in result.bonuses) == pytest.approx(0.2)
-    assert graph.personalised(QUESTION, world.question, {}, world, world).held_back
+    assert personalised(QUESTION, world.question, {}, world, world).held_back
 
 
 def test_a_crowd_around_a_name_shares_its_bonus():

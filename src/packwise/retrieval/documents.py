@@ -17,7 +17,7 @@ from packwise.models.base import Embedder
 from packwise.models.words import terms as index_terms
 from packwise.passages import Passage
 from packwise.retrieval.fusion import Weights
-from packwise.retrieval.graph import LegScorer
+from packwise.retrieval.leg_scoring import LegScorer
 from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Store

@@ -17,9 +17,7 @@ path. It knows when to hold back, so that questions one passage answers keep the
 - A seed that leaves little of the question open passes little on by shared names, and a
   neighbour that has nothing of what is open gets half.
 
-``blend_pagerank`` is the other, older use of the graph: a weighted average of similarity
-and how much a document is linked to. ``personalised`` is random walk with restart over the
-same names, kept to compare with.
+Two other uses of the graph are kept to compare with: ``pagerank_blend.py`` and ``walk.py``.
 """
 
 from __future__ import annotations
@@ -29,16 +27,10 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from packwise.candidates import EVERYTHING, Filter, Scores
 from packwise.entities import KeyMatcher, names_in, phrases, title_aliases
-from packwise.models.base import Embedder, Vectors
 from packwise.models.words import terms as index_terms
-from packwise.retrieval.fusion import NOT_ASKED, Leg, Weights, fuse
-from packwise.stores.base import Key, Store
-from packwise.stores.knowledge import Entity, EntityId, Held, KnowledgeStore, Place
+from packwise.stores.base import Key
+from packwise.stores.knowledge import Entity, Held, KnowledgeStore, Place
 
 MOST_TERMS = 32
 """Distinct terms beyond which a question is a text of its own, naming things in passing."""
@@ -173,7 +165,7 @@ def spread(
         return Spread((), held_back="nothing was found")
     if len(terms) > MOST_TERMS:
         return Spread((), held_back=f"the question has more than {MOST_TERMS} terms")
-    asked = _asked(question, graph)
+    asked = names_asked(question, graph)
     named = tuple(entity.key for entity in asked.entities)
     walk = _Walk(asked, terms, pool, graph, scorer, knobs)
     walk.start()
@@ -186,7 +178,7 @@ def spread(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
     """What a question names, and every run of words in it."""
 
     entities: tuple[Entity, ...]
@@ -201,7 +193,8 @@ class _Asked:
         )
 
 
-def _asked(question: str, graph: KnowledgeStore) -> _Asked:
+def names_asked(question: str, graph: KnowledgeStore) -> Asked:
+    """What of the graph a question names."""
     runs = phrases(question)
     names = names_in(question)
     keys = [name.key for name in names]
@@ -214,7 +207,7 @@ def _asked(question: str, graph: KnowledgeStore) -> _Asked:
         inside = any(m.start <= name.start and name.end <= m.end for m in mentions)
         if name.key in known and not inside:
             named[name.key] = None
-    return _Asked(tuple(known[key] for key in named), frozenset([*runs, *keys]))
+    return Asked(tuple(known[key] for key in named), frozenset([*runs, *keys]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +225,7 @@ class _Walk:
 
     def __init__(
         self,
-        asked: _Asked,
+        asked: Asked,
         terms: Mapping[str, float],
         pool: Mapping[Key, float],
         graph: KnowledgeStore,
@@ -425,201 +418,3 @@ def _articles(entity: Entity, here: str = "") -> list[list[str]]:
 
 def _mentions(held: Held, entity: Entity) -> bool:
     return any(mentioned.id == entity.id for mentioned in held.entities)
-
-
-class LegScorer:
-    """Scores passages for one question with the two legs of a store, as fusion does.
-
-    ``vector`` is the embedded question (``None`` without a vector leg), ``bound`` the
-    highest BM25 it can reach (0 without a keyword leg). ``found`` keeps every score given;
-    ``scale`` is for a ranking whose scores have been scaled since.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        embedder: Embedder,
-        *,
-        vector: Vectors | None,
-        terms: Sequence[str],
-        bound: float,
-        weights: Weights,
-        where: Filter = EVERYTHING,
-        scale: float = 1.0,
-    ) -> None:
-        self._store = store
-        self._embedder = embedder
-        self._scale = scale
-        self._vector = vector
-        self._terms = list(terms)
-        self._bound = bound
-        self._weights = weights
-        self._where = where
-        self.found: dict[Key, Scores] = {}
-
-    def scores(self, keys: Sequence[Key]) -> Mapping[Key, float]:
-        vector, keyword = NOT_ASKED, NOT_ASKED
-        if self._vector is not None:
-            matches = self._store.vector_search(self._vector, len(keys), self._where, keys)
-            vector = Leg({match.key: match.score for match in matches})
-            keys = [match.key for match in matches]
-        if self._bound > 0:
-            keyword = Leg(self._keyword(keys, self._terms))
-        fused = fuse(
-            vector,
-            keyword,
-            bound=self._bound,
-            weights=self._weights,
-            fusion="weighted",
-            rrf_k=1,
-            similarity=self._embedder.similarity,
-        )
-        self.found.update((entry.key, entry.scores) for entry in fused)
-        return {entry.key: self._scale * entry.scores.combined for entry in fused}
-
-    def terms_of(self, keys: Sequence[Key]) -> Mapping[Key, frozenset[str]]:
-        passages = zip(keys, self._store.passages(keys), strict=True)
-        return {
-            key: frozenset(index_terms(passage.indexed_text))
-            for key, passage in passages
-            if passage is not None
-        }
-
-    def share(self, keys: Sequence[Key], terms: Sequence[str]) -> Mapping[Key, float]:
-        if self._bound <= 0:
-            return {}
-        return {key: bm25 / self._bound for key, bm25 in self._keyword(keys, terms).items()}
-
-    def _keyword(self, keys: Sequence[Key], terms: Sequence[str]) -> dict[Key, float]:
-        matches = self._store.keyword_search(terms, len(keys), self._where, keys) if terms else []
-        return {match.key: match.score for match in matches}
-
-
-LEAST_LINKS = 2.0
-"""Links an article below which PageRank mostly measures chance."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blend:
-    """Scores by key, blended with PageRank or, as ``note`` says, left as they were."""
-
-    scores: Mapping[Key, float]
-    applied: bool
-    note: str
-
-
-def blend_pagerank(
-    similarities: Mapping[Key, float],
-    documents: Mapping[Key, str],
-    pagerank: Mapping[str, float],
-    *,
-    links: int,
-    articles: int,
-    similarity_weight: float = 0.7,
-    pagerank_weight: float = 0.3,
-) -> Blend:
-    """``similarity_weight * similarity + pagerank_weight * normalised PageRank``.
-
-    ``documents`` says which article each passage belongs to; its PageRank counts relative
-    to the highest among them. With fewer than ``LEAST_LINKS`` links an article the scores
-    stay as they are.
-    """
-    density = links / articles if articles else 0.0
-    if density < LEAST_LINKS:
-        note = f"PageRank is off: {density:.2f} links an article, below {LEAST_LINKS:g}"
-        return Blend(dict(similarities), False, note)
-    ranks = {key: pagerank.get(documents.get(key, ""), 0.0) for key in similarities}
-    highest = max(ranks.values(), default=0.0)
-    if highest <= 0.0:
-        return Blend(dict(similarities), False, "PageRank is off: no article here is linked to")
-    blended = {
-        key: similarity_weight * similarity + pagerank_weight * ranks[key] / highest
-        for key, similarity in similarities.items()
-    }
-    return Blend(blended, True, f"{similarity_weight:g}/{pagerank_weight:g} with PageRank")
-
-
-def personalised(
-    question: str,
-    terms: Mapping[str, float],
-    pool: Mapping[Key, float],
-    graph: KnowledgeStore,
-    scorer: Scorer,
-    *,
-    strength: float = 0.2,
-    damping: float = 0.5,
-    seeds: int = 10,
-    places: int = 30,
-    rounds: int = 20,
-) -> Spread:
-    """Random walk with restart over passages and the names they share, as a bonus of up to
-    ``strength`` for the passage of highest rank.
-
-    The walker starts at the best passages, by score, and at the names of the question.
-    Measured beside ``spread``, which does better; see docs/graph.md.
-    """
-    if not pool or len(terms) > MOST_TERMS:
-        return Spread((), held_back="no question to start from")
-    asked = _asked(question, graph)
-    best = sorted(pool, key=lambda key: (-pool[key], str(key)))[:seeds]
-    held = graph.entities_of(best)
-    entities = {e.id: e for h in held.values() for e in h.entities if e.passages <= places}
-    entities.update((e.id, e) for e in asked.entities if e.passages <= places)
-    found = graph.mentions(sorted(entities, key=str), places)
-    titled = graph.passages_of(
-        list(dict.fromkeys(t.document for e in entities.values() for t in e.titled)), 1
-    )
-    pairs: dict[tuple[EntityId, Key], None] = {}
-    for entity in entities.values():
-        for place in found.get(entity.id, ()):
-            pairs[entity.id, place.key] = None
-        for article in entity.titled:
-            for key in titled.get(article.document, ()):
-                pairs[entity.id, key] = None
-    if not pairs:
-        return Spread((), tuple(e.key for e in asked.entities), "no names are shared")
-    names = list(dict.fromkeys(name for name, _ in pairs))
-    passages = list(dict.fromkeys([*best, *(key for _, key in pairs)]))
-    ranks = _walk_ranks(pairs, names, passages, pool, best, asked, damping, rounds)
-    base = {**pool, **scorer.scores([key for key in passages if key not in pool])}
-    highest = float(ranks.max())
-    bonuses = [
-        Bonus(key, base[key], strength * float(rank) / highest, Path("walk", "", None, 0))
-        for key, rank in zip(passages, ranks, strict=True)
-        if key in base and rank > 0
-    ]
-    bonuses.sort(key=lambda b: (-b.final, str(b.key)))
-    return Spread(tuple(bonuses), tuple(e.key for e in asked.entities))
-
-
-def _walk_ranks(
-    pairs: Iterable[tuple[EntityId, Key]],
-    names: Sequence[EntityId],
-    passages: Sequence[Key],
-    pool: Mapping[Key, float],
-    best: Sequence[Key],
-    asked: _Asked,
-    damping: float,
-    rounds: int,
-) -> NDArray[np.float64]:
-    """Rank of each passage after the walk; names come first among the nodes."""
-    place = {("name", name): i for i, name in enumerate(names)}
-    place |= {("passage", key): len(names) + i for i, key in enumerate(passages)}
-    size = len(place)
-    ones = np.array([place["name", name] for name, _ in pairs])
-    others = np.array([place["passage", key] for _, key in pairs])
-    sources, targets = np.concatenate([ones, others]), np.concatenate([others, ones])
-    out = 1.0 / np.maximum(np.bincount(sources, minlength=size), 1)
-    start = np.zeros(size)
-    lowest = min(pool[key] for key in best)
-    for key in best:
-        start[place["passage", key]] = pool[key] - 0.9 * lowest
-    for entity in asked.entities:
-        if ("name", entity.id) in place:
-            start[place["name", entity.id]] = start.max()
-    start /= start.sum() or 1.0
-    rank = start.copy()
-    for _ in range(rounds):
-        flow = np.bincount(targets, weights=(rank * out)[sources], minlength=size)
-        rank = (1.0 - damping) * start + damping * flow
-    return rank[len(names) :]

@@ -31,6 +31,9 @@ from packwise.retrieval.cross_encoding import cross_encode
 from packwise.retrieval.diversity import mmr
 from packwise.retrieval.fusion import NOT_ASKED, Fused, Leg, Weights, fuse
 from packwise.retrieval.gate import confidence
+from packwise.retrieval.leg_scoring import LegScorer
+from packwise.retrieval.pagerank_blend import blend_pagerank
+from packwise.retrieval.walk import personalised
 from packwise.retrieval.weighing import LEANING, Leaning, weigh
 from packwise.settings import Settings
 from packwise.stores import bm25
@@ -361,7 +364,7 @@ class Pipeline:
             scale = 1.0
             if any(hit.scores.cross is not None for hit in hits):
                 scale = 1.0 - self._settings.cross_encoder_weight
-            scorer = graph.LegScorer(
+            scorer = LegScorer(
                 self._store,
                 self._embedder(),
                 vector=found.vector,
@@ -379,7 +382,7 @@ class Pipeline:
             pool = {entry.key: scale * entry.scores.final for entry in fused}
             pool.update((hit.key, hit.scores.final) for hit in hits)
             if query.graph == "walk":
-                flow = graph.personalised(query.text, rarity, pool, self._store, scorer)
+                flow = personalised(query.text, rarity, pool, self._store, scorer)
             else:
                 flow = graph.spread(query.text, rarity, pool, self._store, scorer, self._knobs)
             stage.note(**flow.notes())
@@ -392,7 +395,7 @@ class Pipeline:
         hits: list[Candidate],
         fused: Sequence[Fused],
         flow: graph.Spread,
-        scorer: graph.LegScorer,
+        scorer: LegScorer,
         scale: float,
         most: int,
         trace: Trace,
@@ -415,7 +418,7 @@ class Pipeline:
         info = self._store.info()
         similarities = {hit.key: _similarity(hit) for hit in hits}
         documents = {hit.key: hit.passage.document for hit in hits}
-        blend = graph.blend_pagerank(
+        blend = blend_pagerank(
             similarities,
             documents,
             self._store.pagerank(list(dict.fromkeys(documents.values()))),
