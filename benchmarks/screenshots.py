@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-QUESTION = "What does the nonlocal statement do?"
+QUESTION = "What is a context manager?"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LARGEST = 200_000
 DESKTOP = (1280, 860)
