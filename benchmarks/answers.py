@@ -34,12 +34,12 @@ from packwise import folders
 from packwise.answering.answer import Answer
 from packwise.answering.evidence import from_context
 from packwise.answering.extractive import best_sentences, short_answer
+from packwise.documents import content_hash
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import DataSet, Question, load_dataset
+from packwise.language.analyzer import terms
 from packwise.library import Library, open_library
 from packwise.models.cross_encoder import load_cross_encoder
-from packwise.models.words import terms
-from packwise.passages import content_hash
 from packwise.settings import Settings
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.calibration import RAW, Example, data_hash, fit, gather
+from packwise.evaluation.calibration_metrics import Assessment, assess, auroc, risk_coverage
 from packwise.evaluation.data import Question, half_of, load_dataset
-from packwise.evaluation.risk import Assessment, assess, auroc, risk_coverage
 from packwise.library import open_library
 from packwise.retrieval.calibration import Calibration
 from packwise.settings import Settings

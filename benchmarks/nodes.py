@@ -25,20 +25,20 @@ import click
 import numpy as np
 import psycopg
 
-from packwise.adapter import (
+from packwise.candidates import FUSIONS, Fusion
+from packwise.evaluation.compare import bootstrap_interval
+from packwise.evaluation.data import Half, half_of
+from packwise.models.embedder import load_embedder
+from packwise.nodes.adapter import (
     EXAMPLE_WEIGHTS,
     FIELD_WEIGHTS,
     KnowledgeNode,
     KnowledgeVerseAdapter,
 )
-from packwise.candidates import FUSIONS, Fusion
-from packwise.evaluation.compare import bootstrap_interval
-from packwise.evaluation.data import Half, half_of
-from packwise.models.embedder import load_embedder
+from packwise.nodes.importing import read_lines
+from packwise.nodes.schema import NodesSchema
+from packwise.nodes.store import FIELD, QA_EXAMPLE, init_nodes
 from packwise.settings import Settings
-from packwise.stores.postgres.importing import read_lines
-from packwise.stores.postgres.nodes import FIELD, QA_EXAMPLE, init_nodes
-from packwise.stores.postgres.nodes_schema import NodesSchema
 
 SCHEMA = f"packwise_bench_{os.getpid()}"
 DEPTH = 20

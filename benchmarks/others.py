@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from packwise.documents import Passage
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
 from packwise.evaluation.data import DataSet, load_dataset
@@ -29,7 +30,6 @@ from packwise.evaluation.variants import default_variant, library_ranker
 from packwise.library import open_library
 from packwise.models.base import Embedder, Vectors
 from packwise.models.embedder import load_embedder
-from packwise.passages import Passage
 from packwise.settings import Settings
 from packwise.stores.locate import open_store
 

@@ -17,9 +17,9 @@ from packwise.candidates import Candidate, Scores
 from packwise.context.layout import unit_costs
 from packwise.context.packer import Context, pack
 from packwise.context.reading import read
+from packwise.documents import Passage, content_hash, passage_id
+from packwise.language.analyzer import terms
 from packwise.models.tokens import token_counter
-from packwise.models.words import terms
-from packwise.passages import Passage, content_hash, passage_id
 from packwise.settings import PACKING_POLICIES, Settings
 from packwise.stores.base import TermStatistics
 

@@ -19,8 +19,8 @@ import click
 import numpy as np
 import psycopg
 
-from packwise.stores.postgres.nodes import NodeStore, index_nodes, init_nodes
-from packwise.stores.postgres.nodes_schema import VECTOR_INDEX, NodesSchema
+from packwise.nodes.schema import VECTOR_INDEX, NodesSchema
+from packwise.nodes.store import NodeStore, index_nodes, init_nodes
 
 SCHEMA = sys.argv[3] if len(sys.argv) == 4 else f"packwise_bench_{os.getpid()}"
 DIM = 384

@@ -29,13 +29,13 @@ from scipy.optimize import minimize
 
 from packwise.answering.evidence import Evidence, number
 from packwise.answering.extractive import best_sentences
-from packwise.answering.questions import take_apart
 from packwise.answering.spans import candidates
-from packwise.answering.words import words_of
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import Question, load_dataset
+from packwise.language.analyzer import terms
+from packwise.language.questions import take_apart
+from packwise.language.word_classes import words_of
 from packwise.library import Library, open_library
-from packwise.models.words import terms
 from packwise.settings import Settings
 from packwise.stores.bm25 import idf
 

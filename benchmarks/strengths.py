@@ -31,8 +31,8 @@ from packwise.evaluation.runner import Ranked, run
 from packwise.models.cross_encoder import load_cross_encoder
 from packwise.models.embedder import load_embedder
 from packwise.retrieval import graph
+from packwise.retrieval.leg_weights import LEANING, Leaning
 from packwise.retrieval.pipeline import Pipeline
-from packwise.retrieval.weighing import LEANING, Leaning
 from packwise.settings import Settings
 from packwise.stores.locate import open_store
 

@@ -25,11 +25,11 @@ from packwise.context.quality import section_quality
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
 from packwise.evaluation.data import DataSet, Question, load_dataset
+from packwise.evaluation.experiment import Arm, p95_change, run_trial
 from packwise.evaluation.goldens import load_questions
 from packwise.evaluation.knobs import setup
 from packwise.evaluation.metrics import Metric, fold_to_documents, mean
 from packwise.evaluation.questions import as_lines, make_goldens
-from packwise.evaluation.trial import Arm, p95_change, run_trial
 from packwise.library import Library, open_library
 from packwise.retrieval.expansion import hit_terms, local_alternatives
 from packwise.retrieval.pipeline import Ranking

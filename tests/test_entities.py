@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.entities import (
+from packwise.documents import Passage
+from packwise.language.names import (
     MOST_NAMESAKES,
     AliasIndex,
     KeyMatcher,
@@ -19,7 +20,6 @@ from packwise.entities import (
     phrases,
     title_aliases,
 )
-from packwise.passages import Passage
 
 PIECES = st.sampled_from(
     "Paris New York of the The In U.S. St. Dr. O'Brien’s NASA os.path.join snake_case close() "

@@ -8,10 +8,10 @@ import packwise
 SRC = Path(packwise.__file__).parent
 ROOMS = [
     ("errors", "folders"),
-    ("settings", "passages"),
-    ("candidates", "trace", "sentences"),
+    ("settings", "documents"),
+    ("candidates", "trace"),
+    ("language",),
     ("sources",),
-    ("entities",),
     ("models",),
     ("chunking", "guard"),
     ("stores",),
@@ -19,7 +19,7 @@ ROOMS = [
     ("context",),
     ("answering",),
     ("library",),
-    ("agent", "adapter"),
+    ("agent", "nodes"),
     ("packs",),
     ("evaluation",),
     ("serving",),

@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from packwise.adapter import KnowledgeVerseAdapter as KnowledgeVerseAdapter
     from packwise.agent import KnowledgeGraphAgent as KnowledgeGraphAgent
     from packwise.errors import PackwiseError as PackwiseError
     from packwise.library import Library as Library
     from packwise.library import open_library as open
+    from packwise.nodes.adapter import KnowledgeVerseAdapter as KnowledgeVerseAdapter
     from packwise.packs.build import build_pack as build
     from packwise.settings import Settings as Settings
 
@@ -34,7 +34,7 @@ __all__ = [
 # Names are loaded when first used: importing Packwise costs next to nothing.
 _HOMES = {
     "KnowledgeGraphAgent": ("packwise.agent", "KnowledgeGraphAgent"),
-    "KnowledgeVerseAdapter": ("packwise.adapter", "KnowledgeVerseAdapter"),
+    "KnowledgeVerseAdapter": ("packwise.nodes.adapter", "KnowledgeVerseAdapter"),
     "Library": ("packwise.library", "Library"),
     "PackwiseError": ("packwise.errors", "PackwiseError"),
     "Settings": ("packwise.settings", "Settings"),

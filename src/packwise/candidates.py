@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from packwise.passages import Passage, no_metadata
+from packwise.documents import Passage, no_metadata
 
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["weighted", "rrf"]

@@ -22,8 +22,7 @@ from math import ceil
 from operator import sub
 from typing import NamedTuple
 
-from packwise.models.base import Embedder
-from packwise.passages import (
+from packwise.documents import (
     Block,
     BlockKind,
     Document,
@@ -32,7 +31,8 @@ from packwise.passages import (
     content_hash,
     passage_id,
 )
-from packwise.sentences import sentence_spans
+from packwise.language.sentences import sentence_spans
+from packwise.models.base import Embedder
 from packwise.settings import Settings
 
 CHUNKER = "packwise-passages-1"

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from packwise.documents import Passage
 from packwise.errors import EmbedderMismatch
-from packwise.passages import Passage
 
 
 class Reason(StrEnum):

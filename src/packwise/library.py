@@ -138,7 +138,7 @@ class Library:
         candidate why it is in or out.
         """
         from packwise.context.packer import pack
-        from packwise.context.record import keep_trace
+        from packwise.context.trace_file import keep_trace
 
         reranked = (rerank or self._settings.reranker) != "off"
         most = self._settings.rerank_topk if reranked else self._settings.context_candidates

@@ -4,9 +4,9 @@ import hashlib
 
 import numpy as np
 
-from packwise.adapter import KnowledgeNode, KnowledgeVerseAdapter
-from packwise.stores.postgres.nodes import init_nodes
-from packwise.stores.postgres.nodes_schema import NodesSchema
+from packwise.nodes.adapter import KnowledgeNode, KnowledgeVerseAdapter
+from packwise.nodes.schema import NodesSchema
+from packwise.nodes.store import init_nodes
 from postgres_servers import Schema
 
 DIM = 16

@@ -3,7 +3,7 @@
 import numpy as np
 from nodes_world import DIM
 
-from packwise.passages import Document, Passage, Section, content_hash, passage_id
+from packwise.documents import Document, Passage, Section, content_hash, passage_id
 
 
 def _document(name: str, text: str) -> tuple[Document, list[Passage]]:

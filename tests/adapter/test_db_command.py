@@ -9,8 +9,8 @@ import pytest
 from nodes_world import DIM, WordVectors, field
 
 from packwise.errors import DataError, SourceError
-from packwise.stores.postgres.importing import BATCH, import_nodes, read_lines
-from packwise.stores.postgres.introspection import field_nodes
+from packwise.nodes.importing import BATCH, import_nodes, read_lines
+from packwise.nodes.introspection import field_nodes
 from postgres_servers import Schema
 from tests_world import PATIENCE
 

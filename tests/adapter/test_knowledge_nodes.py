@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from nodes_world import DIM, Database, WordVectors, field
 
-from packwise.adapter import AsyncKnowledgeVerseAdapter, ExampleSpec, FieldSpec, band
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
+from packwise.nodes.adapter import AsyncKnowledgeVerseAdapter, ExampleSpec, FieldSpec, band
+from packwise.nodes.schema import MANY_POSTINGS, NodesSchema
+from packwise.nodes.store import NodeStore, index_nodes, init_nodes
 from packwise.stores import bm25
-from packwise.stores.postgres.nodes import NodeStore, index_nodes, init_nodes
-from packwise.stores.postgres.nodes_schema import MANY_POSTINGS, NodesSchema
 from postgres_servers import Schema, has_textsearch
 
 SEED_COLUMNS = {

@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from nodes_world import DIM, Database, WordVectors, field
 
-from packwise.adapter import KnowledgeVerseAdapter
 from packwise.errors import (
     EmbedderMismatch,
     PackwiseError,
@@ -19,9 +18,10 @@ from packwise.errors import (
     StoreUnreachable,
     UsageError,
 )
+from packwise.nodes.adapter import KnowledgeVerseAdapter
+from packwise.nodes.schema import NodesSchema
+from packwise.nodes.store import init_nodes
 from packwise.stores.locate import create_or_open_store, open_store
-from packwise.stores.postgres.nodes import init_nodes
-from packwise.stores.postgres.nodes_schema import NodesSchema
 from packwise.stores.postgres.place import hidden
 from packwise.stores.postgres.pool import _CONNECT_SECONDS, Pool
 from postgres_servers import PASSWORD, Schema, Server, server

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from packwise import KnowledgeGraphAgent
-from packwise.entities import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
+from packwise.documents import Document, Link, Passage, Section, content_hash
 from packwise.errors import UsageError
+from packwise.language.names import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from packwise.library import Library
-from packwise.passages import Document, Link, Passage, Section, content_hash
 from packwise.retrieval import paths
-from packwise.stores.pack import create_or_open_pack
+from packwise.stores.pack.store import create_or_open_pack
 
 FILMS = {
     "jump": ("Jump for Glory", "Jump for Glory is a film that was directed by Raoul Walsh."),
@@ -110,7 +110,7 @@ def test_a_path_has_one_to_six_hops(film_agent, hops):
 
 
 def test_a_question_names_its_entities_in_order(films):
-    from packwise.stores.pack import open_pack
+    from packwise.stores.pack.store import open_pack
 
     with open_pack(films) as store:
         named = paths.named_in(store, "How is Jessie Boot tied to Jump for Glory?")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from packwise.answering.evidence import Evidence
 from packwise.answering.extractive import CONFIDENT, best_sentences, extract, short_answer
-from packwise.answering.questions import Kind, take_apart
-from packwise.answering.words import Class, words_of
+from packwise.language.questions import Kind, take_apart
+from packwise.language.word_classes import Class, words_of
 from packwise.stores.base import TermStatistics
 
 OIL = (

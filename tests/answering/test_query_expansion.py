@@ -8,10 +8,10 @@ import pytest
 
 from messages_api import KEY, hang_up, raw, silence, status, text, truncated
 from packwise.candidates import Candidate, Scores
+from packwise.documents import Passage
+from packwise.language.analyzer import terms
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.llm import NO_USAGE, Usage
-from packwise.models.words import terms
-from packwise.passages import Passage
 from packwise.retrieval.expansion import (
     clamp_results,
     expand,

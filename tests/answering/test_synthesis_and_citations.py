@@ -20,9 +20,9 @@ from packwise.answering.synthesis import (
     synthesize_minimal,
 )
 from packwise.candidates import Candidate, Scores
+from packwise.documents import Passage
 from packwise.errors import ModelError
 from packwise.models.llm import Usage
-from packwise.passages import Passage
 
 EVIDENCE = (
     Evidence(1, "a#0", "Goroutines", "Goroutines > Scheduling", "Goroutines are multiplexed.", 0.8),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from packwise.passages import Block, BlockKind, Document, Section
+from packwise.documents import Block, BlockKind, Document, Section
 
 Blocks = Sequence[tuple[BlockKind, str]]
 Sections = Sequence[tuple[tuple[str, ...], Blocks]]

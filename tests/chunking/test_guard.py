@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from packwise.documents import Passage, passage_id
 from packwise.errors import EmbedderMismatch
 from packwise.guard import Drop, Guard, Reason, check_embedder
-from packwise.passages import Passage, passage_id
 
 BLOB = base64.b64encode(random.Random(0).randbytes(3000)).decode()
 

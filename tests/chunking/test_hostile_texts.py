@@ -7,8 +7,8 @@ import time
 import pytest
 
 from packwise.chunking import chunk
-from packwise.passages import BlockKind
-from packwise.sentences import sentence_spans
+from packwise.documents import BlockKind
+from packwise.language.sentences import sentence_spans
 from packwise.settings import Settings
 
 # What grows with the square takes far longer than this for such a text; what is linear, a

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import pytest
 
 from packwise.chunking import chunk
-from packwise.passages import BlockKind, Document
+from packwise.documents import BlockKind, Document
 from packwise.settings import Settings
 
 TEXT, LIST, CODE, TABLE = BlockKind.TEXT, BlockKind.LIST, BlockKind.CODE, BlockKind.TABLE

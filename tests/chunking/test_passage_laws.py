@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packwise.chunking import chunk
-from packwise.passages import BlockKind, content_hash, passage_id
-from packwise.sentences import sentence_spans
+from packwise.documents import BlockKind, content_hash, passage_id
+from packwise.language.sentences import sentence_spans
 from packwise.settings import Settings
 
 WORD = st.sampled_from(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from packwise.sentences import sentence_spans
+from packwise.language.sentences import sentence_spans
 
 
 def sentences(text: str) -> list[str]:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from messages_api import KEY, ModelServer, broken_stream, status, text
-from packwise.passages import Document, Passage, Section, content_hash
-from packwise.stores.pack import create_or_open_pack
+from packwise.documents import Document, Passage, Section, content_hash
+from packwise.stores.pack.store import create_or_open_pack
 from tests_world import PATIENCE
 
 ON_TOPIC = "How long does a restore take?"

@@ -5,8 +5,8 @@ import zlib
 import numpy as np
 
 from packwise.candidates import Candidate, Scores
-from packwise.models.words import terms
-from packwise.passages import Passage, content_hash, passage_id
+from packwise.documents import Passage, content_hash, passage_id
+from packwise.language.analyzer import terms
 from packwise.stores.base import TermStatistics
 
 DIM = 32

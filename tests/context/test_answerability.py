@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.context.answerability import (
+from packwise.language.answerability import (
     DATE,
     DEFINITION,
     DURATION,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packwise.errors import DataError
-from packwise.evaluation.risk import (
+from packwise.evaluation.calibration_metrics import (
     answer_from,
     assess,
     aurc,

@@ -8,8 +8,8 @@ import pytest
 
 from packwise.evaluation.charts import Line, lines, stacks
 from packwise.evaluation.data import DataSet, Question
+from packwise.evaluation.experiment import Answered, Arm
 from packwise.evaluation.page import BUDGETS, MOST_SHOWN, Report, render
-from packwise.evaluation.trial import Answered, Arm
 
 EVIL = '<script>alert("x")</script>'
 

@@ -7,11 +7,11 @@ import pytest
 
 from packwise.errors import DataError, SettingError, UsageError
 from packwise.evaluation.ablation import PARTS, ablate, ablation_record, parts
+from packwise.evaluation.experiment import run_trial
 from packwise.evaluation.goldens import load_questions
 from packwise.evaluation.knobs import LEGS, NAMES, SWITCHES, setup
 from packwise.evaluation.records import trial_record
 from packwise.evaluation.regression import check, load_baseline, save_baseline
-from packwise.evaluation.trial import run_trial
 from packwise.settings import Settings
 
 ROWS = [

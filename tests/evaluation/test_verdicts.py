@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from packwise.evaluation.data import Question
-from packwise.evaluation.trial import Answered, Arm, p95_change
+from packwise.evaluation.experiment import Answered, Arm, p95_change
 from packwise.evaluation.verdict import (
     detectable,
     differences,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.models.words import STOP_WORDS, terms
+from packwise.language.analyzer import STOP_WORDS, terms
 
 
 def test_words_are_folded_and_stemmed_in_order_with_repetitions():
@@ -139,7 +139,7 @@ def test_plain_words_have_the_terms_of_each_alone(words):
 
 def test_another_process_finds_the_same_terms():
     text = "Connections of os.path.join’s naïve callers, 漢字!"
-    code = f"from packwise.models.words import terms; print(ascii(terms({text!r})))"
+    code = f"from packwise.language.analyzer import terms; print(ascii(terms({text!r})))"
     done = subprocess.run(
         [sys.executable, "-X", "utf8", "-c", code], capture_output=True, text=True, check=True
     )
@@ -147,7 +147,7 @@ def test_another_process_finds_the_same_terms():
 
 
 def test_many_threads_stem_alike():
-    from packwise.models import words
+    from packwise.language import analyzer as words
 
     vocabulary = [
         f"{stem}{n}{end}"

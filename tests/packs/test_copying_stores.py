@@ -10,12 +10,12 @@ from postgres_place import PostgresPlace
 from store_world import EMBEDDER, fill, make, snapshot, vectors_of
 
 from packwise.cli import app
-from packwise.entities import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
+from packwise.language.names import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from packwise.packs import copying
 from packwise.packs.copying import copy_store
 from packwise.stores.locate import create_or_open_store, open_store
-from packwise.stores.pack import PackStore
+from packwise.stores.pack.store import PackStore
 from packwise.stores.transfer import checksum, contents, same_vectors
 
 DOCUMENTS = [

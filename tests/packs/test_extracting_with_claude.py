@@ -8,13 +8,13 @@ from click.testing import CliRunner
 
 from messages_api import KEY, ModelServer, by_request, status, text, tool, truncated
 from packwise.cli import app
+from packwise.documents import Passage
 from packwise.errors import ModelError
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.llm import LIGHT_MODEL, Usage
 from packwise.packs.build import build_pack
 from packwise.packs.extraction import ClaudeExtractor, checked, cost
-from packwise.passages import Passage
-from packwise.stores.pack import open_pack
+from packwise.stores.pack.store import open_pack
 from tests_world import write_notes
 
 

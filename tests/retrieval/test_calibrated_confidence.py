@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from packwise.candidates import Candidate, Scores
+from packwise.documents import Passage
 from packwise.errors import DataError
 from packwise.library import open_library
-from packwise.passages import Passage
 from packwise.retrieval.calibration import (
     CALIBRATION,
     SIGNS,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packwise.candidates import Candidate, Filter, Scores
-from packwise.passages import Document, Link, Passage, Section, content_hash
+from packwise.documents import Document, Link, Passage, Section, content_hash
 from packwise.retrieval.documents import (
     MAX_SECTIONS,
     MIN_RELEVANCE,
@@ -16,7 +16,7 @@ from packwise.retrieval.documents import (
     with_linked,
 )
 from packwise.settings import Settings
-from packwise.stores.pack import create_or_open_pack
+from packwise.stores.pack.store import create_or_open_pack
 
 
 def hit(document, section, score, title=None, order=0):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.entities import AliasIndex, passage_names, title_aliases
-from packwise.models.words import terms as index_terms
-from packwise.passages import Passage
+from packwise.documents import Passage
+from packwise.language.analyzer import terms as index_terms
+from packwise.language.names import AliasIndex, passage_names, title_aliases
 from packwise.retrieval import graph
 from packwise.retrieval.graph import Knobs, spread
-from packwise.retrieval.walk import personalised
+from packwise.retrieval.random_walk import personalised
 from packwise.stores.knowledge import Entity, Held, Place, Titled
 
 

@@ -4,10 +4,10 @@ import pytest
 
 import packwise
 from packwise.candidates import EVERYTHING, Filter
+from packwise.language.analyzer import terms as index_terms
 from packwise.models.embedder import load_embedder
-from packwise.models.words import terms as index_terms
 from packwise.retrieval.fusion import Weights
-from packwise.retrieval.leg_scoring import LegScorer
+from packwise.retrieval.rescoring import LegScorer
 from packwise.stores import bm25
 
 QUESTION = "tenant restore after a full disk"

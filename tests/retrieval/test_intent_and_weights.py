@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from packwise.language.intent import Intent, intent_of
 from packwise.retrieval.fusion import Weights
-from packwise.retrieval.intent import Intent, intent_of
-from packwise.retrieval.weighing import LEANING, weigh
+from packwise.retrieval.leg_weights import LEANING, weigh
 from packwise.settings import Settings
 
 DEFAULT = Settings.load({})

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import packwise
 from packwise.candidates import Candidate, Scores
+from packwise.documents import Passage
 from packwise.errors import UsageError
-from packwise.passages import Passage
 from packwise.retrieval.cross_encoding import cross_encode
 from packwise.retrieval.diversity import mmr
 from packwise.settings import Settings

@@ -4,8 +4,8 @@ import packwise
 from packwise.candidates import Filter, Query
 from packwise.errors import UsageError
 from packwise.retrieval.graph import Knobs
+from packwise.retrieval.leg_weights import Leaning
 from packwise.retrieval.pipeline import Pipeline
-from packwise.retrieval.weighing import Leaning
 
 
 @pytest.fixture(scope="module")

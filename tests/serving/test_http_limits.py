@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packwise.errors import UsageError
-from packwise.serving import server, work
+from packwise.serving import server
+from packwise.serving import worker_pool as work
 from packwise.serving.app import build_app
 from packwise.serving.limits import Limits, RateLimiter
 from packwise.serving.logs import Log
 from packwise.serving.refusals import Refusal
-from packwise.serving.served import open_served
-from packwise.serving.work import Workroom
+from packwise.serving.store_registry import open_served
+from packwise.serving.worker_pool import Workroom
 from serving_world import client_of, key_ring
 from tests_world import PATIENCE, wait_until
 

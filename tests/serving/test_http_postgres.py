@@ -2,12 +2,12 @@
 
 import pytest
 
-from packwise.adapter import KnowledgeNode, KnowledgeVerseAdapter
+from packwise.nodes.adapter import KnowledgeNode, KnowledgeVerseAdapter
+from packwise.nodes.schema import NodesSchema
+from packwise.nodes.store import init_nodes
 from packwise.packs.build import build_pack
 from packwise.serving import results
 from packwise.serving.limits import Limits
-from packwise.stores.postgres.nodes import init_nodes
-from packwise.stores.postgres.nodes_schema import NodesSchema
 from postgres_servers import Schema
 from serving_world import SECRETS, TENANTS, client_of, key_ring, write_tenants
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from packwise.passages import Document
+from packwise.documents import Document
 from packwise.sources import Item, Problem, combine, open_source
 from packwise.sources.composing import compose
 from packwise.sources.formats import parse

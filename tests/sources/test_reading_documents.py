@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from packwise.documents import BlockKind
 from packwise.errors import SourceError
-from packwise.passages import BlockKind
 from packwise.sources import Item, Problem, combine, open_source
 
 

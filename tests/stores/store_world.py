@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from packwise.models.words import terms
-from packwise.passages import (
+from packwise.documents import (
     Block,
     BlockKind,
     Document,
@@ -17,6 +16,7 @@ from packwise.passages import (
     content_hash,
     passage_id,
 )
+from packwise.language.analyzer import terms
 
 DIM = 16
 EMBEDDER = {"embedder": "made-up", "embedder_version": "made-up-1", "dim": DIM}

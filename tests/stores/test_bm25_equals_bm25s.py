@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from store_world import fill, make
 
-from packwise.models.words import terms
+from packwise.language.analyzer import terms
 from packwise.stores import bm25
-from packwise.stores.pack import create_or_open_pack
+from packwise.stores.pack.store import create_or_open_pack
 
 WORDS = [f"w{i}" for i in range(400)]
 

@@ -10,9 +10,9 @@ import pytest
 from store_world import fill, make
 
 from packwise.errors import StoreFull
-from packwise.stores import vectors
 from packwise.stores.durable import raise_if_full, writing
-from packwise.stores.pack import create_or_open_pack, open_pack, validate
+from packwise.stores.pack import vectors
+from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 SMALL = [make(f"small-{i}", f"A few words {i}.") for i in range(5)]
 
@@ -101,7 +101,7 @@ LIMITED = """
 import resource, sys
 sys.path[:0] = sys.argv[2:]
 from packwise.errors import StoreFull
-from packwise.stores.pack import create_or_open_pack
+from packwise.stores.pack.store import create_or_open_pack
 from store_world import fill
 from test_pack_disk_full import SMALL, large
 store = create_or_open_pack(sys.argv[1])

@@ -10,11 +10,12 @@ import pytest
 from store_world import EMBEDDER, fill, make, vector_of
 
 from packwise.candidates import Filter
-from packwise.models import words
-from packwise.models.words import terms
-from packwise.passages import content_hash
-from packwise.stores import pack_index, vectors
-from packwise.stores.pack import create_or_open_pack, open_pack, validate
+from packwise.documents import content_hash
+from packwise.language import analyzer as words
+from packwise.language.analyzer import terms
+from packwise.stores.pack import index as pack_index
+from packwise.stores.pack import vectors
+from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 NOTES = [make(f"note-{i:03}", f"Note number {i} on topic {i % 7}.") for i in range(60)]
 
@@ -227,7 +228,7 @@ def test_a_small_change_is_applied_to_a_copy_and_leaves_the_old_files_as_they_we
 ):
     kept = pack.parent / "kept"
     monkeypatch.setattr(
-        "packwise.stores.pack_writer.remove_other_indexes",
+        "packwise.stores.pack.writer.remove_other_indexes",
         lambda folder, generation: shutil.copytree(folder / "index" / "1", kept),
     )
     sealed = {

@@ -9,10 +9,10 @@ import pytest
 from store_world import DIM, EMBEDDER, fill, make, vectors_of
 
 from packwise.errors import NotAStore, StoreBusy, StoreError, StoreMissing
-from packwise.stores import schema
-from packwise.stores.manifest import read_manifest
-from packwise.stores.pack import create_or_open_pack, open_pack, validate
-from packwise.stores.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, Migration, migrate
+from packwise.stores.pack import schema
+from packwise.stores.pack.manifest import read_manifest
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, Migration, migrate
+from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 NOTE = make("note", "A note.")
 

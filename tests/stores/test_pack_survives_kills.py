@@ -12,9 +12,9 @@ import pytest
 from store_world import EMBEDDER, fill, make, vectors_of
 
 from packwise.errors import StoreMissing
-from packwise.models.words import terms
-from packwise.stores import vectors
-from packwise.stores.pack import create_or_open_pack, open_pack, validate
+from packwise.language.analyzer import terms
+from packwise.stores.pack import vectors
+from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 pytestmark = pytest.mark.slow
 

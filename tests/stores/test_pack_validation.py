@@ -7,7 +7,7 @@ import pytest
 from store_world import fill, make
 
 from packwise.errors import StoreError
-from packwise.stores.pack import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,15 @@ import pytest
 from more_places import KuzuPlace, QdrantPlace
 from store_world import EMBEDDER, fill, make, vectors_of
 
-from packwise.entities import (
+from packwise.documents import Link
+from packwise.language.names import (
     ExtractedEntity,
     ExtractedFact,
     ExtractedRelation,
     Extraction,
     title_aliases,
 )
-from packwise.passages import Link
-from packwise.stores.pack import create_or_open_pack
+from packwise.stores.pack.store import create_or_open_pack
 
 CURIE = make(
     "curie",

@@ -7,7 +7,7 @@ import pytest
 from store_world import fill, make, vector_of
 
 from packwise.errors import StoreError
-from packwise.models.words import terms
+from packwise.language.analyzer import terms
 from packwise.stores.locate import create_or_open_store, open_store
 from qdrant_server import Qdrant, Unavailable
 from tests_world import wait_until

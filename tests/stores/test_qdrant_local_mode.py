@@ -5,8 +5,8 @@ import pytest
 from store_world import EMBEDDER, fill, keyword, make, near, vector_of
 
 from packwise.errors import EmbedderMismatch, StoreMissing
-from packwise.models.words import terms
-from packwise.stores.keywords import term_hash
+from packwise.language.analyzer import terms
+from packwise.stores.keyword_index import term_hash
 from packwise.stores.qdrant.address import parse
 from packwise.stores.qdrant.points import rungs
 from packwise.stores.qdrant.server import Server

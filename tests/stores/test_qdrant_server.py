@@ -12,11 +12,11 @@ from more_places import QdrantGrpcPlace, QdrantPlace
 from store_world import EMBEDDER, fill, found, keyword, make, snapshot, vector_of, vectors_of
 
 from packwise.candidates import Filter
-from packwise.entities import ExtractedEntity, ExtractedRelation, Extraction
 from packwise.errors import StoreBusy, StoreError, StoreMissing
-from packwise.models.words import terms
+from packwise.language.analyzer import terms
+from packwise.language.names import ExtractedEntity, ExtractedRelation, Extraction
 from packwise.stores.locate import create_or_open_store, open_store
-from packwise.stores.pack import create_or_open_pack
+from packwise.stores.pack.store import create_or_open_pack
 from packwise.stores.qdrant import commit, lease
 from packwise.stores.qdrant.address import API_KEY
 from packwise.stores.qdrant.commit import Commit

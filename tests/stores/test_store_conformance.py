@@ -23,8 +23,8 @@ from store_world import (
 
 from packwise.candidates import Filter
 from packwise.errors import EmbedderMismatch, StoreBusy
+from packwise.language.analyzer import terms
 from packwise.library import Library
-from packwise.models.words import terms
 from packwise.stores import bm25
 from tests_world import PATIENCE
 

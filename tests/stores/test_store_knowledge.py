@@ -5,9 +5,9 @@ import random
 import pytest
 from store_world import EMBEDDER, fill, make, vectors_of
 
-from packwise.entities import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
+from packwise.documents import Link
 from packwise.errors import StoreError
-from packwise.passages import Link
+from packwise.language.names import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 
 FILM = make(
     "film",

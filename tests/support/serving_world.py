@@ -19,7 +19,7 @@ from packwise.serving.app import build_app
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.logs import Log
-from packwise.serving.served import open_served
+from packwise.serving.store_registry import open_served
 from tests_world import PATIENCE
 
 # One word that only this tenant's, or this group's, documents hold.

@@ -32,12 +32,12 @@ from packwise.answering.synthesis import Written
 from packwise.candidates import Candidate
 from packwise.context.layout import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
-from packwise.context.record import keep_trace
+from packwise.context.trace_file import keep_trace
 from packwise.errors import ModelError, SettingError, UsageError
+from packwise.language.analyzer import terms
 from packwise.models.base import CrossEncoder, Embedder, TokenCounter
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.models.tokens import token_counter
-from packwise.models.words import terms
 from packwise.retrieval.documents import Chosen, Scorer, best_articles, with_linked
 from packwise.retrieval.expansion import clamp_results, expand, hit_terms, local_alternatives
 from packwise.retrieval.pipeline import MOST_TERMS, Ranking

@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from packwise.answering.evidence import Evidence, titles
-from packwise.answering.questions import Asked, Kind, Rarity, take_apart
 from packwise.answering.spans import Span, look, spans
-from packwise.answering.words import CONTENT, Class, Word, words_of
+from packwise.language.analyzer import terms
+from packwise.language.questions import Asked, Kind, Rarity, take_apart
+from packwise.language.sentences import sentence_spans
+from packwise.language.word_classes import CONTENT, Class, Word, words_of
 from packwise.models.base import CrossEncoder, Embedder
-from packwise.models.words import terms
-from packwise.sentences import sentence_spans
 from packwise.stores.base import TermStatistics
 from packwise.stores.bm25 import idf
 

@@ -20,8 +20,8 @@ from typing import Any, cast
 import numpy as np
 
 from packwise import folders
+from packwise.documents import content_hash
 from packwise.models.base import Embedder, Vectors
-from packwise.passages import content_hash
 
 SHOWN = 3
 SAME_QUESTION = 0.95

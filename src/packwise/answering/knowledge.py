@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from packwise.candidates import EVERYTHING, Candidate, Filter
 from packwise.context.packer import Context
-from packwise.entities import phrases
+from packwise.language.names import phrases
 from packwise.stores.base import Key, Store
 from packwise.stores.knowledge import Entity
 

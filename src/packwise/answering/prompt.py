@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from packwise.answering.evidence import Evidence
 from packwise.answering.few_shot import Example
-from packwise.passages import content_hash
+from packwise.documents import content_hash
 
 QUESTION_CHARACTERS = 4000
 """What is sent of a question; the rest of a longer one is a document, not a question."""

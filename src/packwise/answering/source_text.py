@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from packwise.entities import name_key
-from packwise.passages import Document
+from packwise.documents import Document
+from packwise.language.names import name_key
 from packwise.stores.base import Store
 
 MOST_CHARACTERS = 100_000

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-from packwise.answering.questions import Asked, Kind
-from packwise.answering.words import CONTENT, Class, Word, words_of
+from packwise.language.questions import Asked, Kind
+from packwise.language.word_classes import CONTENT, Class, Word, words_of
 
 LONGEST = 10
 _NEAR = 5.0

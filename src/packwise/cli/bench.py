@@ -41,7 +41,7 @@ def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> Non
     from packwise.models.embedder import load_embedder
     from packwise.packs.build import build_pack
     from packwise.settings import Settings
-    from packwise.stores.pack import open_pack
+    from packwise.stores.pack.store import open_pack
 
     settings = Settings.load()
     embedder = load_embedder(settings.embedder, settings)

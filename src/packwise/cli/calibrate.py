@@ -78,8 +78,8 @@ def calibrate(
             _show_current(load_calibration(info), as_json)
             return
         from packwise.evaluation.calibration import data_hash, fit, gather
+        from packwise.evaluation.coverage_check import within_reach
         from packwise.evaluation.goldens import load_questions, resolve
-        from packwise.evaluation.reach import within_reach
 
         dataset = load_questions(goldens, split=split, half=half)
         dataset = within_reach(resolve(dataset, library.store), library.store)

@@ -14,8 +14,8 @@ from packwise.cli.console import clean, err, number, out, print_json
 
 if TYPE_CHECKING:
     from packwise.models.base import Embedder
-    from packwise.stores.postgres.nodes import FoundNode
-    from packwise.stores.postgres.nodes_schema import Index, Ranking
+    from packwise.nodes.schema import Index, Ranking
+    from packwise.nodes.store import FoundNode
 
 
 @click.group()
@@ -63,8 +63,8 @@ def init(
     store: str, dim: int, index: str, ranking: str, language: str, role: str, as_json: bool
 ) -> None:
     """Make the tables and functions in STORE, or bring them up to date."""
-    from packwise.stores.postgres.nodes import NodeStore, init_nodes
-    from packwise.stores.postgres.nodes_schema import NodesSchema
+    from packwise.nodes.schema import NodesSchema
+    from packwise.nodes.store import NodeStore, init_nodes
 
     schema = NodesSchema(
         dim,
@@ -104,8 +104,8 @@ def import_(
     is replaced. A bad line is reported with its number before anything is written; the same
     command goes on where it was stopped.
     """
-    from packwise.stores.postgres.importing import import_nodes
-    from packwise.stores.postgres.nodes import NodeStore
+    from packwise.nodes.importing import import_nodes
+    from packwise.nodes.store import NodeStore
 
     started = time.perf_counter()
     nodes = NodeStore(store)
@@ -161,8 +161,8 @@ def introspect(
     values where they are. Run again, it follows the catalogue: only what changed is embedded,
     and columns that are gone are removed.
     """
-    from packwise.stores.postgres.introspection import follow_catalogue
-    from packwise.stores.postgres.nodes import NodeStore
+    from packwise.nodes.introspection import follow_catalogue
+    from packwise.nodes.store import NodeStore
     from packwise.stores.postgres.place import database_name
 
     started = time.perf_counter()
@@ -241,7 +241,7 @@ def reindex(store: str, index: str | None) -> None:
 
     Readers and writers go on meanwhile. ivfflat takes the square root of the rows as lists.
     """
-    from packwise.stores.postgres.nodes import index_nodes
+    from packwise.nodes.store import index_nodes
     from packwise.stores.postgres.place import hidden
 
     kind = index_nodes(store, cast("Index | None", index))
@@ -256,7 +256,7 @@ def has_nodes_of(store: str, tenant: str) -> bool:
     if not is_postgres(store):
         return False
     from packwise.errors import StoreMissing
-    from packwise.stores.postgres.nodes import NodeStore
+    from packwise.nodes.store import NodeStore
     from packwise.stores.postgres.store import PostgresStore
 
     nodes, passages = NodeStore(store, pool_size=1), PostgresStore(store, pool_size=1)
@@ -282,7 +282,7 @@ def search_nodes(
     as_json: bool = False,
 ) -> None:
     """Search the nodes of some tenants and print what was found."""
-    from packwise.adapter import KnowledgeVerseAdapter
+    from packwise.nodes.adapter import KnowledgeVerseAdapter
     from packwise.settings import Settings
 
     started = time.perf_counter()

@@ -45,7 +45,7 @@ def ablate(
     """
     from packwise.evaluation.ablation import ablate as measure
     from packwise.evaluation.ablation import ablation_record, parts
-    from packwise.evaluation.trial import asked
+    from packwise.evaluation.experiment import asked
     from packwise.settings import Settings
 
     settings = Settings.load()

@@ -12,7 +12,7 @@ from packwise.errors import UsageError
 
 if TYPE_CHECKING:
     from packwise.evaluation.data import Half
-    from packwise.evaluation.trial import Arm
+    from packwise.evaluation.experiment import Arm
     from packwise.evaluation.verdict import Verdict
 
 _COLOURS = {"ship": "green", "no difference": "yellow", "rollback": "red"}
@@ -63,8 +63,8 @@ def compare(
         return
     if folder is None:
         raise UsageError("name a FOLDER with questions, or --traffic FILE")
+    from packwise.evaluation.experiment import asked, run_trial
     from packwise.evaluation.knobs import setup
-    from packwise.evaluation.trial import asked, run_trial
     from packwise.evaluation.verdict import judge
     from packwise.settings import Settings
 

@@ -55,9 +55,9 @@ def gate(
     Noise is the 95% interval of the paired difference: a metric fell when all of it is below
     zero (for garbage, redundancy and noise: above).
     """
+    from packwise.evaluation.experiment import asked, run_trial
     from packwise.evaluation.knobs import setup
     from packwise.evaluation.regression import check, load_baseline, save_baseline
-    from packwise.evaluation.trial import asked, run_trial
     from packwise.settings import Settings
 
     settings = Settings.load()

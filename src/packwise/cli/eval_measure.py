@@ -9,9 +9,9 @@ from packwise.cli.eval_shared import Asked, questions_bar
 
 if TYPE_CHECKING:
     from packwise.evaluation.contexts import ContextResults
+    from packwise.evaluation.experiment import Arm
     from packwise.evaluation.knobs import Setup
     from packwise.evaluation.report import Results
-    from packwise.evaluation.trial import Arm
     from packwise.evaluation.variants import Variant
     from packwise.settings import Settings
 
@@ -77,7 +77,7 @@ def measure_trial(
     keep: bool = False,
 ) -> tuple[Arm, ...]:
     """Run each setup, rankings and contexts; the first budget is the one it is judged by."""
-    from packwise.evaluation.trial import asked, run_trial
+    from packwise.evaluation.experiment import asked, run_trial
 
     total = len(setups) * len(asked(ready.dataset)[:limit])
     with questions_bar(ready.dataset.name, total) as progress:

@@ -56,9 +56,9 @@ def prepare(
     built from their corpus. Remarks on what makes figures differ go to standard error."""
     from packwise.cli.progress import BuildProgress
     from packwise.evaluation.cache import cached_store
+    from packwise.evaluation.coverage_check import within_reach
     from packwise.evaluation.goldens import QUESTIONS, load_questions, resolve
     from packwise.evaluation.leaks import pack_leaks
-    from packwise.evaluation.reach import within_reach
     from packwise.stores.locate import open_store
 
     dataset = load_questions(place, split=split, half=half)

@@ -9,8 +9,8 @@ from packwise.cli.console import clean, out
 
 if TYPE_CHECKING:
     from packwise.evaluation.contexts import ContextResults
+    from packwise.evaluation.experiment import Arm
     from packwise.evaluation.report import Results
-    from packwise.evaluation.trial import Arm
 
 
 def show_arms(name: str, arms: Sequence[Arm], only: str = "") -> None:

@@ -44,7 +44,7 @@ def mcp(
             fix="pip install 'packwise[mcp]'",
         ) from error
     from packwise.serving.limits import Limits
-    from packwise.serving.served import open_served
+    from packwise.serving.store_registry import open_served
 
     bounds = Limits(**{name: value for name, value in limits.items() if value is not None})
     if not http:

@@ -62,7 +62,7 @@ def info(pack: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def validate(pack: str, as_json: bool) -> None:
     """Check PACK from end to end; exit 1 when something is wrong."""
-    from packwise.stores.pack import validate as find_problems
+    from packwise.stores.pack.store import validate as find_problems
 
     problems = find_problems(pack_folder(pack))
     if as_json:
@@ -82,7 +82,7 @@ def validate(pack: str, as_json: bool) -> None:
 @click.option("--replace", is_flag=True, help="Replace an installed pack of that name.")
 def install(pack: str, name: str | None, replace: bool) -> None:
     """Copy PACK onto the shelf, so that its name opens it from anywhere."""
-    from packwise.packs import shelf
+    from packwise.packs import installed as shelf
 
     folder = shelf.install(Path(pack).expanduser(), name, replace=replace)
     click.echo(f'installed: packwise search {folder.name} "your question"')
@@ -92,7 +92,7 @@ def install(pack: str, name: str | None, replace: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def list_installed(as_json: bool) -> None:
     """List the installed packs."""
-    from packwise.packs import shelf
+    from packwise.packs import installed as shelf
 
     found = shelf.shelf()
     if as_json:
@@ -172,7 +172,7 @@ def import_(database: str, target: str, embedder: str | None) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Take the installed pack NAME off the shelf."""
-    from packwise.packs import shelf
+    from packwise.packs import installed as shelf
 
     shelf.remove(name)
     click.echo(f"removed {name}")

@@ -89,7 +89,7 @@ def search(
             rerank=rerank,
         )
     if as_json:
-        from packwise.serving.shapes import ranking_record
+        from packwise.serving.json_records import ranking_record
 
         result = ranking_record(ranking)
         if trace:
@@ -176,7 +176,7 @@ def _highlighted(text: str, query: str) -> Text:
 
 def _matches(text: str, query: str) -> list[re.Match[str]]:
     """The words of a text that the keyword leg would match with the query."""
-    from packwise.models.words import terms
+    from packwise.language.analyzer import terms
 
     wanted = set(terms(query))
     return [m for m in re.finditer(r"[^\W_]+(?:['’][^\W_]+)*", text) if wanted & set(terms(m[0]))]

@@ -71,7 +71,7 @@ def run(
         ) from error
     from packwise.serving.limits import Limits
     from packwise.serving.logs import Log
-    from packwise.serving.served import open_served
+    from packwise.serving.store_registry import open_served
     from packwise.serving.telemetry import NoTelemetry, Spans
 
     bounds = Limits(**{name: value for name, value in limits.items() if value is not None})

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from packwise.context.buyer import Buyer, offer_bounds, token_price
-from packwise.context.draft import Draft
+from packwise.context.draft_context import Draft
 from packwise.context.evidence import Evidence
 from packwise.context.knapsack import NOTHING, choose
 from packwise.context.layout import block_cost, unit_costs
-from packwise.context.outcome import Judgement, Outcome
+from packwise.context.policy_result import Judgement, Outcome
 from packwise.context.pool import Entry, Pool, Reader, drop, vectors_of
 from packwise.context.reunion import MOST_REUNIONS, border_worth, neighbours, touches
+from packwise.context.selection import Buyer, offer_bounds, token_price
 from packwise.context.trace import Dropped, Reason
 from packwise.models.base import TokenCounter
 from packwise.settings import Settings

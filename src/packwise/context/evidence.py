@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.context.pool import Entry
-from packwise.models.words import terms
+from packwise.language.analyzer import terms
 from packwise.stores import bm25
 from packwise.stores.base import Store
 

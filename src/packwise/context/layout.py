@@ -25,8 +25,8 @@ from itertools import pairwise
 
 from packwise.context.pool import Entry
 from packwise.context.reading import read
+from packwise.documents import Passage
 from packwise.models.base import TokenCounter
-from packwise.passages import Passage
 
 GAP, LINE_GAP = " … ", "\n…\n"
 """What stands for sentences left out, within a line and between lines."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.context.reading import Prints, Reading
+from packwise.documents import Passage
 from packwise.models.base import Vectors
-from packwise.passages import Passage
 
 DUPLICATE_SHARE = 0.8
 """Share of a text's shingles found in a better one that makes it a duplicate."""

@@ -8,14 +8,14 @@ from typing import Any
 
 from packwise.candidates import Candidate
 from packwise.context.baseline import fill_by_characters
-from packwise.context.counted import CAUTION, MOST_CALLS, Scaled, api_count
 from packwise.context.coverage import fill_by_coverage
-from packwise.context.draft import Draft
+from packwise.context.draft_context import Draft
 from packwise.context.evidence import STRENGTHS, Strengths, term_weights, weigh
 from packwise.context.layout import Layout, Part, Stretch
-from packwise.context.outcome import Judgement, Outcome
+from packwise.context.policy_result import Judgement, Outcome
 from packwise.context.pool import Reader, drop, prepare, unread
 from packwise.context.seed_policy import fill_by_seed
+from packwise.context.token_cost import CAUTION, MOST_CALLS, Scaled, api_count
 from packwise.context.trace import Dropped, Knobs, PackingTrace, Reason, Selected
 from packwise.errors import UsageError
 from packwise.models.base import TokenCounter

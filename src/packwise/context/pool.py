@@ -10,7 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from packwise.candidates import Candidate, Scores
-from packwise.context.answerability import (
+from packwise.context.novelty import find_duplicates
+from packwise.context.quality import Spared, keywords, quality, spared, words
+from packwise.context.reading import Reading, read
+from packwise.context.trace import Dropped, Reason
+from packwise.documents import Passage
+from packwise.language.answerability import (
     NAME,
     NO_ANSWER,
     Answerability,
@@ -19,12 +24,7 @@ from packwise.context.answerability import (
     asked_for,
     kind_of,
 )
-from packwise.context.novelty import find_duplicates
-from packwise.context.quality import Spared, keywords, quality, spared, words
-from packwise.context.reading import Reading, read
-from packwise.context.trace import Dropped, Reason
 from packwise.models.base import Vectors
-from packwise.passages import Passage
 from packwise.settings import Settings
 from packwise.stores.base import Key, Store
 

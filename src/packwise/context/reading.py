@@ -17,10 +17,10 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from packwise.context.answerability import NAME, Features, find_features, find_names
 from packwise.context.quality import words
-from packwise.models.words import terms
-from packwise.sentences import sentence_spans
+from packwise.language.analyzer import terms
+from packwise.language.answerability import NAME, Features, find_features, find_names
+from packwise.language.sentences import sentence_spans
 
 REMEMBERED = 2048
 """Passages whose reading is kept; one takes some ten kilobytes."""

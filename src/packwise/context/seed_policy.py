@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from packwise.context.buyer import Buyer
 from packwise.context.caps import beyond_caps, cap_of
-from packwise.context.draft import Draft, Step
+from packwise.context.draft_context import Draft, Step
 from packwise.context.evidence import Evidence
 from packwise.context.layout import block_cost, unit_costs
 from packwise.context.novelty import SAME_THING, Likeness, novelty, shared_characters
-from packwise.context.outcome import Judgement, Outcome
+from packwise.context.policy_result import Judgement, Outcome
 from packwise.context.pool import Pool, Reader, vectors_of
 from packwise.context.reunion import MOST_REUNIONS, neighbours
+from packwise.context.selection import Buyer
 from packwise.context.trace import Cap, Reason
 from packwise.models.base import TokenCounter
 from packwise.settings import Settings

@@ -16,8 +16,8 @@ from packwise.errors import UsageError
 from packwise.evaluation.compare import Difference
 from packwise.evaluation.contexts import BASELINE, DEFAULT, settings_of
 from packwise.evaluation.data import DataSet
+from packwise.evaluation.experiment import Arm, run_trial
 from packwise.evaluation.knobs import Setup, setup
-from packwise.evaluation.trial import Arm, run_trial
 from packwise.evaluation.verdict import differences
 from packwise.settings import Settings
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packwise import folders
-from packwise.entities import RULES
 from packwise.errors import DataError, StoreError, StoreMissing
 from packwise.evaluation.data import DataSet
+from packwise.language.names import RULES
 from packwise.models.embedder import load_embedder
 from packwise.settings import Settings
 from packwise.stores.locate import open_store
@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 # The code that decides what a store holds. Its bytes are part of the key: a changed chunker
 # must never be measured on the passages of the old one.
 _MAKERS = (
-    "passages.py",
+    "documents.py",
     "sources",
-    "sentences.py",
+    "language",
     "chunking.py",
     "guard.py",
-    "models/words.py",
-    "stores/schema.py",
+    "stores/pack/schema.py",
 )
 
 

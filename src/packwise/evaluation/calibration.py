@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from packwise.documents import content_hash
 from packwise.errors import DataError
-from packwise.evaluation.contexts import gold_answers, holds
-from packwise.evaluation.data import DataSet, Question
-from packwise.evaluation.risk import (
+from packwise.evaluation.calibration_metrics import (
     Assessment,
     Point,
     answer_from,
@@ -26,7 +25,8 @@ from packwise.evaluation.risk import (
     auroc,
     refuse_below,
 )
-from packwise.passages import content_hash
+from packwise.evaluation.contexts import gold_answers, holds
+from packwise.evaluation.data import DataSet, Question
 from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, Model, Signs, signs
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _holds_answer(
 def _twin(
     library: Library, question: Question, dataset: DataSet, hits: Sequence[Candidate]
 ) -> dict[str, float]:
-    from packwise.models.words import terms
+    from packwise.language.analyzer import terms
 
     grades = dataset.relevant.get(question.id, {})
     answers = gold_answers(question)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from packwise.documents import content_hash, no_metadata
 from packwise.errors import DataError, UsageError
-from packwise.passages import content_hash, no_metadata
 
 Half = Literal["tune", "report"]
 HALVES: tuple[Half, ...] = ("tune", "report")

@@ -21,9 +21,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from packwise.documents import content_hash
 from packwise.errors import DataError, UsageError
 from packwise.evaluation.data import DataSet, Half, Question, load_dataset
-from packwise.passages import content_hash
 from packwise.stores.base import Store
 
 QUESTIONS = Path("eval") / "questions.jsonl"

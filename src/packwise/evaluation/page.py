@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from packwise.evaluation.calibration_metrics import assess, reliability, risk_coverage
 from packwise.evaluation.charts import Line, lines, stacks
 from packwise.evaluation.contexts import ANSWER_RECALL, GARBAGE, GOLD_RECALL, TOKENS
 from packwise.evaluation.data import DataSet
+from packwise.evaluation.experiment import Answered, Arm
 from packwise.evaluation.metrics import HEADLINE, Metric, mean, recall
 from packwise.evaluation.records import confidences, there
-from packwise.evaluation.risk import assess, reliability, risk_coverage
-from packwise.evaluation.trial import Answered, Arm
 from packwise.evaluation.verdict import Verdict, differences, judge
 
 BUDGETS = (250, 500, 1000, 2000, 4000, 8000)

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from packwise.documents import Document, Passage, content_hash
 from packwise.errors import DataError, ModelError
 from packwise.evaluation.contexts import holds, normalised
-from packwise.passages import Document, Passage, content_hash
-from packwise.sentences import sentence_spans
+from packwise.language.sentences import sentence_spans
 from packwise.stores.base import Store
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from packwise.evaluation.calibration_metrics import assess, risk_coverage
 from packwise.evaluation.compare import Difference
 from packwise.evaluation.contexts import ANSWER_RECALL, GARBAGE, GOLD_RECALL, NOISE, REDUNDANCY
 from packwise.evaluation.data import DataSet
+from packwise.evaluation.experiment import Arm
 from packwise.evaluation.metrics import Metric, mean
-from packwise.evaluation.risk import assess, risk_coverage
 from packwise.evaluation.runner import Latency
-from packwise.evaluation.trial import Arm
 from packwise.evaluation.verdict import differences
 
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

@@ -18,7 +18,7 @@ import numpy as np
 from packwise.errors import DataError, PackwiseError
 from packwise.evaluation.compare import Difference, compare
 from packwise.evaluation.contexts import GARBAGE, NOISE, REDUNDANCY, TOKENS
-from packwise.evaluation.trial import Arm
+from packwise.evaluation.experiment import Arm
 
 FORMAT = 1
 SHARED = 0.9

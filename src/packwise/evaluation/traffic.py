@@ -30,7 +30,7 @@ import numpy as np
 
 from packwise.errors import DataError
 from packwise.evaluation.compare import LEVEL, RESAMPLES, SEED, Difference
-from packwise.evaluation.trial import p95_change
+from packwise.evaluation.experiment import p95_change
 from packwise.evaluation.verdict import Figures, Rule, Verdict, decide
 
 Side = Literal["a", "b"]

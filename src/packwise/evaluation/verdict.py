@@ -22,8 +22,8 @@ import numpy as np
 
 from packwise.evaluation.compare import Difference, compare
 from packwise.evaluation.contexts import ANSWER_RECALL, GARBAGE, GOLD_RECALL, REDUNDANCY
+from packwise.evaluation.experiment import Arm, p95_change
 from packwise.evaluation.metrics import Metric
-from packwise.evaluation.trial import Arm, p95_change
 
 Outcome = Literal["ship", "no difference", "rollback"]
 

@@ -15,11 +15,18 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from packwise.entities import Extraction
 from packwise.errors import SourceError, StoreMissing, UsageError
+from packwise.language.names import Extraction
 from packwise.models.base import Embedder, Vectors
-from packwise.packs.crew import Crew, LocalCrew, Prepared
-from packwise.packs.steps import Silent, embedder_for, item_hash, rows_of, source_ids, unchanged
+from packwise.packs.build_rules import (
+    Silent,
+    embedder_for,
+    item_hash,
+    rows_of,
+    source_ids,
+    unchanged,
+)
+from packwise.packs.workers import Crew, LocalCrew, Prepared
 from packwise.settings import Settings
 from packwise.sources import Item, Problem, combine, open_source
 from packwise.stores.base import Writer, WriteSummary

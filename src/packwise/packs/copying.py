@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from packwise.documents import Passage
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
-from packwise.passages import Passage
 from packwise.settings import Settings
 from packwise.stores.base import DocumentSummary, Store, StoreInfo, Writer, WriteSummary
 from packwise.stores.checks import check_vectors

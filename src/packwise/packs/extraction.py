@@ -20,18 +20,18 @@ from typing import Any, cast
 
 from packwise import folders
 from packwise.answering.prompt import clean
-from packwise.entities import (
+from packwise.documents import Passage, content_hash
+from packwise.errors import ModelMissing, StoreError
+from packwise.language.names import (
     ExtractedEntity,
     ExtractedFact,
     ExtractedRelation,
     Extraction,
     name_key,
 )
-from packwise.errors import ModelMissing, StoreError
 from packwise.models.claude import ClaudeModel
 from packwise.models.llm import KEY_VARIABLE, LIGHT_MODEL, NO_USAGE, Usage, load_llm
 from packwise.models.tokens import token_counter
-from packwise.passages import Passage, content_hash
 
 PROMPT_VERSION = "claude-extract-1"
 """Name of the prompt, the schema and the checks; what was read with another is read anew."""

@@ -19,8 +19,8 @@ import numpy as np
 from packwise.errors import PackwiseError, StoreError, UsageError
 from packwise.models.base import Embedder, Vectors
 from packwise.packs.build import Build, BuildReport, Progress
-from packwise.packs.crew import LocalCrew, Prepared
-from packwise.packs.steps import Silent
+from packwise.packs.build_rules import Silent
+from packwise.packs.workers import LocalCrew, Prepared
 from packwise.settings import Settings
 from packwise.sources import Item
 

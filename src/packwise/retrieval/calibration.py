@@ -24,10 +24,10 @@ from typing import Any, Literal, cast
 
 from packwise import folders
 from packwise.candidates import Candidate, Scores
+from packwise.documents import content_hash
 from packwise.errors import DataError
-from packwise.models.words import terms
-from packwise.passages import content_hash
-from packwise.sentences import sentence_spans
+from packwise.language.analyzer import terms
+from packwise.language.sentences import sentence_spans
 from packwise.stores.base import StoreInfo, TermStatistics
 from packwise.stores.bm25 import idf
 

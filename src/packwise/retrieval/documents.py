@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from packwise.candidates import EVERYTHING, Candidate, Filter, Scores
-from packwise.entities import name_key
+from packwise.documents import Passage
+from packwise.language.analyzer import terms as index_terms
+from packwise.language.names import name_key
 from packwise.models.base import Embedder
-from packwise.models.words import terms as index_terms
-from packwise.passages import Passage
 from packwise.retrieval.fusion import Weights
-from packwise.retrieval.leg_scoring import LegScorer
+from packwise.retrieval.rescoring import LegScorer
 from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Store

@@ -21,9 +21,9 @@ import numpy as np
 
 from packwise.candidates import Candidate
 from packwise.errors import CallFailed, ModelError
+from packwise.language.analyzer import terms as index_terms
 from packwise.models.base import Vectors
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
-from packwise.models.words import terms as index_terms
 from packwise.stores.base import TermStatistics
 from packwise.stores.bm25 import idf
 

@@ -27,8 +27,8 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Any, Protocol
 
-from packwise.entities import KeyMatcher, names_in, phrases, title_aliases
-from packwise.models.words import terms as index_terms
+from packwise.language.analyzer import terms as index_terms
+from packwise.language.names import KeyMatcher, names_in, phrases, title_aliases
 from packwise.stores.base import Key
 from packwise.stores.knowledge import Entity, Held, KnowledgeStore, Place
 

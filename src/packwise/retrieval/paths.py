@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from packwise.entities import KeyMatcher, name_key, names_in, phrases, title_aliases
 from packwise.errors import UsageError
+from packwise.language.names import KeyMatcher, name_key, names_in, phrases, title_aliases
 from packwise.stores.base import Key, Store
 from packwise.stores.knowledge import Entity, EntityId, Place
 

@@ -20,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from packwise.candidates import FUSIONS, GRAPHS, MODES, RERANKERS, Candidate, Query, Scores
+from packwise.documents import Passage
 from packwise.errors import ModelError, UsageError
+from packwise.language.analyzer import terms as index_terms
 from packwise.models.base import CrossEncoder, Embedder, Vectors
-from packwise.models.words import terms as index_terms
-from packwise.passages import Passage
 from packwise.retrieval import graph
 from packwise.retrieval.cache import CacheInfo, QueryCache
 from packwise.retrieval.calibration import READ, Calibration, default_calibration, signs
@@ -31,10 +31,10 @@ from packwise.retrieval.cross_encoding import cross_encode
 from packwise.retrieval.diversity import mmr
 from packwise.retrieval.fusion import NOT_ASKED, Fused, Leg, Weights, fuse
 from packwise.retrieval.gate import confidence
-from packwise.retrieval.leg_scoring import LegScorer
+from packwise.retrieval.leg_weights import LEANING, Leaning, weigh
 from packwise.retrieval.pagerank_blend import blend_pagerank
-from packwise.retrieval.walk import personalised
-from packwise.retrieval.weighing import LEANING, Leaning, weigh
+from packwise.retrieval.random_walk import personalised
+from packwise.retrieval.rescoring import LegScorer
 from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Match, Store, TermStatistics

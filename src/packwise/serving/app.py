@@ -17,16 +17,16 @@ from starlette.types import Scope
 
 from packwise.errors import PackwiseError
 from packwise.serving import articles, chat, docs, nodes, operations, page, questions
-from packwise.serving.gate import Gate
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits, RateLimiter
 from packwise.serving.logs import Log
 from packwise.serving.metrics import Metrics
-from packwise.serving.served import Served
+from packwise.serving.middleware import Gate
 from packwise.serving.state import Serving
+from packwise.serving.store_registry import Served
 from packwise.serving.telemetry import NoTelemetry, Telemetry
 from packwise.serving.traces import TraceShelf
-from packwise.serving.work import Workroom
+from packwise.serving.worker_pool import Workroom
 
 ROUTES = (
     Route("/v1/search", questions.search, methods=["POST"]),

@@ -10,14 +10,14 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from packwise.passages import Document
-from packwise.serving.around import MOST_NODES, around, find_article
+from packwise.documents import Document
 from packwise.serving.callers import Caller, spelling, visible
-from packwise.serving.gating import calibrated, usual_threshold
+from packwise.serving.confidence_gate import calibrated, usual_threshold
+from packwise.serving.neighbourhood import MOST_NODES, around, find_article
 from packwise.serving.parameters import LONGEST_NAME, number, text
 from packwise.serving.refusals import Refusal
-from packwise.serving.served import ServedStore
 from packwise.serving.state import Json, caller, note, serving
+from packwise.serving.store_registry import ServedStore
 from packwise.stores.base import Key
 
 MOST_ARTICLES = 500

@@ -22,8 +22,8 @@ from packwise.serving.bodies import ChatBody, ChatMessage
 from packwise.serving.callers import Caller
 from packwise.serving.questions import answered
 from packwise.serving.refusals import Refusal, refusal_of
-from packwise.serving.served import ServedStore
 from packwise.serving.state import Json, Serving, body, caller, note, serving
+from packwise.serving.store_registry import ServedStore
 
 # Words with which a question points at what was said before it.
 _LEANING = re.compile(

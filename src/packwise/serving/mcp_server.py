@@ -31,15 +31,15 @@ from packwise.serving import operations
 from packwise.serving.app import new_state, warm
 from packwise.serving.articles import article_record
 from packwise.serving.callers import LOCAL, Caller
-from packwise.serving.gate import Gate as Door
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.logs import Log
+from packwise.serving.middleware import Gate as Door
 from packwise.serving.questions import answered, packed_record, searched
 from packwise.serving.refusals import Refusal, refusal_of
 from packwise.serving.results import Gate
-from packwise.serving.served import Served
 from packwise.serving.state import Serving
+from packwise.serving.store_registry import Served
 
 INSTRUCTIONS = (
     "Tools over knowledge packs: collections of documents with search by meaning and by words. "

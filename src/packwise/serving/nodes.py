@@ -12,11 +12,11 @@ from packwise.serving.bodies import NodesBody
 from packwise.serving.callers import Caller
 from packwise.serving.parameters import number, text
 from packwise.serving.refusals import Refusal
-from packwise.serving.served import ServedStore
 from packwise.serving.state import Json, body, caller, note, serving
+from packwise.serving.store_registry import ServedStore
 
 if TYPE_CHECKING:
-    from packwise.adapter import FoundNode, KnowledgeNode, KnowledgeVerseAdapter
+    from packwise.nodes.adapter import FoundNode, KnowledgeNode, KnowledgeVerseAdapter
 
 MOST_NODES = 500
 

@@ -15,11 +15,11 @@ from packwise.retrieval.pipeline import Ranking
 from packwise.serving import sse
 from packwise.serving.bodies import AskBody, ContextBody, SearchBody
 from packwise.serving.callers import Caller, filter_of, spelling
-from packwise.serving.gating import gate_record
+from packwise.serving.confidence_gate import gate_record
+from packwise.serving.json_records import moves, ranking_record, scores_record
 from packwise.serving.refusals import Refusal, refusal_of, without_paths
-from packwise.serving.served import ServedStore
-from packwise.serving.shapes import moves, ranking_record, scores_record
 from packwise.serving.state import Json, Serving, body, caller, note, serving
+from packwise.serving.store_registry import ServedStore
 
 
 async def search(request: Request) -> Response:

@@ -18,10 +18,10 @@ from packwise.serving.limits import Limits, RateLimiter
 from packwise.serving.logs import Log
 from packwise.serving.metrics import Metrics
 from packwise.serving.refusals import Refusal
-from packwise.serving.served import Served
+from packwise.serving.store_registry import Served
 from packwise.serving.telemetry import Telemetry
 from packwise.serving.traces import TraceShelf
-from packwise.serving.work import Workroom
+from packwise.serving.worker_pool import Workroom
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from packwise.passages import Document
+from packwise.documents import Document
 from packwise.sources.items import Entry, Item, Problem, Source, hashed
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from packwise.passages import NO_METADATA, Block, Document, Link, Section
+from packwise.documents import NO_METADATA, Block, Document, Link, Section
 from packwise.sources.flow import Draft, HeadingPiece, Piece, Span, clean
 from packwise.sources.links import Catalogue
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
+from packwise.documents import Document
 from packwise.errors import SourceError
-from packwise.passages import Document
 from packwise.sources import formats, jsonl
 from packwise.sources.composing import compose
 from packwise.sources.decoding import Decoded, decode

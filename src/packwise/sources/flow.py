@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from packwise.passages import BlockKind
+from packwise.documents import BlockKind
 
 HEADING_LIMIT = 300
 """Longer headings are set as text: they are paragraphs in disguise, and a section's

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from packwise.documents import Document
 from packwise.errors import SourceError
-from packwise.passages import Document
 
 PARSER_VERSION = "1"
 """Part of every source hash: raise it when a reader's result changes for equal bytes."""

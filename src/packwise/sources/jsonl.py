@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from packwise.passages import Document, Link
+from packwise.documents import Document, Link
 from packwise.sources import front_matter
 from packwise.sources.composing import compose
 from packwise.sources.flow import Draft, Flow, clean

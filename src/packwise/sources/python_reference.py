@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
+from packwise.documents import Document, Link
 from packwise.errors import SourceError
-from packwise.passages import Document, Link
 from packwise.sources import plain_rst
 from packwise.sources.composing import compose
 from packwise.sources.flow import Anchor, Draft, Flow

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
-from packwise.entities import Extraction
-from packwise.passages import Document, Link, Passage
+from packwise.documents import Document, Link, Passage
+from packwise.language.names import Extraction
 from packwise.stores.knowledge import Key, KnowledgeStore
 
 Vectors = NDArray[np.float32]

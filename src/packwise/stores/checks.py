@@ -11,7 +11,7 @@ from packwise.errors import EmbedderMismatch, StoreError, UsageError
 from packwise.guard import check_embedder
 from packwise.models.base import Embedder
 from packwise.stores.base import DocumentSummary, Store, Vectors
-from packwise.stores.rows import normalised
+from packwise.stores.pack.rows import normalised
 
 _SAMPLE = 4
 _LEAST_AGREEMENT = 0.9

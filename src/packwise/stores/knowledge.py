@@ -1,7 +1,7 @@
 """What a store knows of the things its passages name: entities, facts, relations.
 
 Names, titles and definitions are found by rule when a document is committed
-(``packwise.entities``); what a language model extracted comes with the document. A store
+(``packwise.language.names``); what a language model extracted comes with the document. A store
 keeps both in the same form.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
-from packwise.entities import name_key
+from packwise.language.names import name_key
 
 Key = int | str
 EntityId = int | str

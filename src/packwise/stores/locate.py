@@ -78,7 +78,7 @@ def open_store(argument: str) -> Store:
         from packwise.stores.kuzu.store import open_kuzu
 
         return open_kuzu(argument.removeprefix("kuzu:"))
-    from packwise.stores.pack import open_pack
+    from packwise.stores.pack.store import open_pack
 
     folder = pack_folder(argument)
     if not folder.exists():
@@ -103,7 +103,7 @@ def create_or_open_store(argument: str) -> Store:
         from packwise.stores.kuzu.store import create_or_open_kuzu
 
         return create_or_open_kuzu(argument.removeprefix("kuzu:"))
-    from packwise.stores.pack import create_or_open_pack
+    from packwise.stores.pack.store import create_or_open_pack
 
     if not argument.strip() or _SCHEME.match(argument):
         pack_folder(argument)  # says what is wrong with it

@@ -9,8 +9,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from packwise.entities import Extraction
-from packwise.passages import Document, Passage, content_hash
+from packwise.documents import Document, Passage, content_hash
+from packwise.language.names import Extraction
 from packwise.stores.base import Store, Vectors
 
 _TOGETHER = 64

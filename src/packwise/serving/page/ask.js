@@ -1,11 +1,11 @@
 // The question, the answer as it is written, and the way it was found.
 
 import * as api from "./api.js";
-import { aroundAnswer, drawing } from "./around.js";
+import { aroundAnswer, drawing } from "./neighbourhood.js";
 import { budget } from "./budget.js";
 import { confidence } from "./confidence.js";
 import { clear, count, el, many, time } from "./dom.js";
-import { moves } from "./moves.js";
+import { moves } from "./rank_chart.js";
 import { notice } from "./notice.js";
 import { openArticle, openPassage, safeLink } from "./panel.js";
 import { colour, found, picture, sectionText } from "./picture.js";

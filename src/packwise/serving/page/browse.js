@@ -1,7 +1,7 @@
 // The pack itself: its articles by PageRank, and each with its sections, links and names.
 
 import * as api from "./api.js";
-import { aroundArticle, drawing } from "./around.js";
+import { aroundArticle, drawing } from "./neighbourhood.js";
 import { Characters, clear, count, el, many, percent, settled } from "./dom.js";
 import { notice } from "./notice.js";
 import { safeLink, sections, text } from "./panel.js";

@@ -2,7 +2,7 @@
 
 import { clear, count, el, many, settled, unseen } from "./dom.js";
 import { colour, fullName, inside, nameParts, outside } from "./picture.js";
-import { REASONS } from "./words.js";
+import { REASONS } from "./labels.js";
 
 const LEAST = 50;
 const STEPS = 400;

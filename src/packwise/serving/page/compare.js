@@ -8,7 +8,7 @@ import { colour, found, inOrder, inside, nameParts } from "./picture.js";
 import { prose } from "./prose.js";
 import { questionBox } from "./question.js";
 import { settingsForm } from "./settings.js";
-import { REASONS } from "./words.js";
+import { REASONS } from "./labels.js";
 
 const SIDES = ["A", "B"];
 const LISTED = 12;

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { Characters, clear, el, many, percent, score } from "./dom.js";
 import { colour, sectionText } from "./picture.js";
-import { REASONS, SCORES } from "./words.js";
+import { REASONS, SCORES } from "./labels.js";
 
 const dialog = document.getElementById("panel");
 

@@ -3,7 +3,7 @@
 
 import * as api from "./api.js";
 import { el } from "./dom.js";
-import { COLUMNS } from "./words.js";
+import { COLUMNS } from "./labels.js";
 
 const POOL = 30;
 

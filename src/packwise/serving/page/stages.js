@@ -1,7 +1,7 @@
 // The stages as a row, each with its time.
 
 import { el, time } from "./dom.js";
-import { STAGES, stageNote } from "./words.js";
+import { STAGES, stageNote } from "./labels.js";
 
 export function stageRow(stages) {
   const total = stages.reduce((sum, stage) => sum + stage.ms, 0);

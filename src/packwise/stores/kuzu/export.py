@@ -18,19 +18,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from packwise.entities import title_aliases
+from packwise.documents import Passage
 from packwise.errors import StoreError
-from packwise.passages import Passage
+from packwise.language.names import title_aliases
 from packwise.stores.base import Key, Store
 from packwise.stores.durable import writing
+from packwise.stores.entity_extraction import extraction_payload
 from packwise.stores.knowledge import Entity, Relation
 from packwise.stores.kuzu.database import sync_file
 from packwise.stores.kuzu.engine import connect, open_database
 from packwise.stores.kuzu.schema import FORMAT, create_index, own_schema
 from packwise.stores.kuzu.table import Identity, State
-from packwise.stores.naming import extraction_payload
-from packwise.stores.schema import now
-from packwise.stores.structure import links_text, sections_text
+from packwise.stores.pack.schema import now
+from packwise.stores.serialization import links_text, sections_text
 from packwise.stores.transfer import Content, contents
 
 _BATCH = 500

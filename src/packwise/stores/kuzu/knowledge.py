@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from packwise.entities import (
+from packwise.language.names import (
     ExtractedEntity,
     ExtractedFact,
     ExtractedRelation,
@@ -32,7 +32,7 @@ from packwise.stores.knowledge import (
 )
 from packwise.stores.kuzu.database import Opened
 from packwise.stores.kuzu.table import Table
-from packwise.stores.rows import storable
+from packwise.stores.pack.rows import storable
 
 
 @dataclass

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from packwise import folders
 from packwise.candidates import EVERYTHING, Filter
-from packwise.entities import Extraction
+from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, content_hash
 from packwise.errors import NotAStore, StoreError, StoreMissing, UsageError
-from packwise.models.words import ANALYZER, terms
-from packwise.passages import Block, BlockKind, Document, Link, Passage, Section, content_hash
+from packwise.language.analyzer import ANALYZER, terms
+from packwise.language.names import Extraction
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -31,8 +31,9 @@ from packwise.stores.base import (
     Vectors,
 )
 from packwise.stores.checks import question_vector
-from packwise.stores.closing import Closing
-from packwise.stores.keywords import KeywordIndex, build, build_in_memory
+from packwise.stores.context_managers import Closing
+from packwise.stores.entity_extraction import read_extraction
+from packwise.stores.keyword_index import KeywordIndex, build, build_in_memory
 from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
 from packwise.stores.kuzu.cypher import check_read_only
 from packwise.stores.kuzu.database import Opened, stamp_of
@@ -41,9 +42,8 @@ from packwise.stores.kuzu.schema import INDEX
 from packwise.stores.kuzu.table import SEPARATOR, Identity, Table, indexed, read_table
 from packwise.stores.kuzu.writer import KuzuWriter
 from packwise.stores.linking import target_of
-from packwise.stores.naming import read_extraction
-from packwise.stores.rows import normalised, storable
-from packwise.stores.structure import read_links, read_sections
+from packwise.stores.pack.rows import normalised, storable
+from packwise.stores.serialization import read_links, read_sections
 from packwise.stores.transfer import Content
 
 _SPARE = 16

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.candidates import Filter
+from packwise.documents import Passage, content_hash, passage_id
 from packwise.errors import NotAStore
-from packwise.passages import Passage, content_hash, passage_id
 from packwise.stores.kuzu.database import Opened
 from packwise.stores.kuzu.schema import FORMAT, INDEX
 from packwise.stores.linking import index_urls
+from packwise.stores.pack.rows import groups, storable
 from packwise.stores.pagerank import pagerank
-from packwise.stores.rows import groups, storable
 
 SEPARATOR = "\n\n"
 """What stands between the sections of an article whose text is put together from them."""

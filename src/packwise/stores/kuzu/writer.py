@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
-from packwise.entities import Extraction
+from packwise.documents import Document, Passage
 from packwise.errors import StoreBusy, StoreError, StoreMissing
-from packwise.passages import Document, Passage
+from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import other_embedder
-from packwise.stores.closing import Build
+from packwise.stores.context_managers import Build
 from packwise.stores.durable import writing
 from packwise.stores.kuzu.export import write_database
 from packwise.stores.kuzu.table import Identity, State
-from packwise.stores.pack import PackStore, create_or_open_pack, open_pack
-from packwise.stores.pack_writer import PackWriter
+from packwise.stores.pack.store import PackStore, create_or_open_pack, open_pack
+from packwise.stores.pack.writer import PackWriter
 from packwise.stores.transfer import contents
 
 if TYPE_CHECKING:

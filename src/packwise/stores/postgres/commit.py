@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packwise.entities import RULES
+from packwise.documents import Document
 from packwise.errors import StoreError
-from packwise.models.words import ANALYZER, terms
-from packwise.passages import Document
-from packwise.stores.naming import extraction_payload
+from packwise.language.analyzer import ANALYZER, terms
+from packwise.language.names import RULES
+from packwise.stores.entity_extraction import extraction_payload
+from packwise.stores.pack.commit import Plan
+from packwise.stores.pack.rows import PassageRow, groups, passage_of, unpack_payload
 from packwise.stores.pagerank import pagerank
 from packwise.stores.postgres.naming import copy_rows, find_entities, titles
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
 from packwise.stores.postgres.state import State
 from packwise.stores.postgres.text import given, held, held_list, held_map
 from packwise.stores.postgres.vectors import literal
-from packwise.stores.rows import PassageRow, groups, passage_of, unpack_payload
-from packwise.stores.takeover import Plan
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.driver import Connection

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from packwise.entities import Extraction
+from packwise.language.names import Extraction
+from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
@@ -18,7 +19,6 @@ from packwise.stores.knowledge import (
     Titled,
     first_relations,
 )
-from packwise.stores.naming import read_extraction
 from packwise.stores.postgres.text import given, held_list
 
 if TYPE_CHECKING:

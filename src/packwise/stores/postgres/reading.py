@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from packwise.passages import Block, BlockKind, Document, Link, Passage, Section, passage_id
+from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
 from packwise.stores.postgres.text import given, given_map
 
 PASSAGE = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url, p.text,

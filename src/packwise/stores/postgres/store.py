@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from packwise.candidates import EVERYTHING, Filter
-from packwise.entities import Extraction, name_key
+from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
-from packwise.passages import Document, Link, Passage
+from packwise.language.names import Extraction, name_key
 from packwise.stores import bm25
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
 from packwise.stores.checks import question_vector
-from packwise.stores.closing import Closing
+from packwise.stores.context_managers import Closing
 from packwise.stores.knowledge import Entity, EntityId, Held, Relation, StoredFact
+from packwise.stores.pack.rows import normalised
 from packwise.stores.postgres import knowledge
 from packwise.stores.postgres.filters import Condition, condition
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
@@ -35,7 +36,6 @@ from packwise.stores.postgres.state import State, finished_state
 from packwise.stores.postgres.text import given, given_map, held, held_list
 from packwise.stores.postgres.vectors import literal
 from packwise.stores.postgres.writer import PostgresWriter
-from packwise.stores.rows import normalised
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.driver import Connection

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packwise.entities import Extraction
+from packwise.documents import Document, Passage
 from packwise.errors import StoreBusy, StoreError, UsageError
-from packwise.passages import Document, Passage
+from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import (
     Identity,
@@ -23,8 +23,10 @@ from packwise.stores.checks import (
     other_embedder,
     passage_vectors,
 )
-from packwise.stores.closing import Build
-from packwise.stores.naming import check_extractions
+from packwise.stores.context_managers import Build
+from packwise.stores.entity_extraction import check_extractions
+from packwise.stores.pack.commit import Plan
+from packwise.stores.pack.rows import checked, pack_payload, storable
 from packwise.stores.postgres.commit import build_vector_index, switch
 from packwise.stores.postgres.errors import speaking
 from packwise.stores.postgres.migrations import migrate
@@ -32,8 +34,6 @@ from packwise.stores.postgres.passages_schema import COMPONENT, MIGRATIONS
 from packwise.stores.postgres.pool import Pool
 from packwise.stores.postgres.state import State, read_state
 from packwise.stores.postgres.text import given, held
-from packwise.stores.rows import checked, pack_payload, storable
-from packwise.stores.takeover import Plan
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.driver import Connection

@@ -12,13 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from packwise.entities import RULES, AliasIndex
-from packwise.models.words import ANALYZER
-from packwise.stores.keywords import term_hash
+from packwise.language.analyzer import ANALYZER
+from packwise.language.names import RULES, AliasIndex
+from packwise.stores.entity_extraction import turnover
+from packwise.stores.keyword_index import term_hash
 from packwise.stores.linking import index_urls, target_of
-from packwise.stores.naming import turnover
+from packwise.stores.pack.schema import now
 from packwise.stores.pagerank import pagerank
 from packwise.stores.qdrant.address import Address
+from packwise.stores.qdrant.entity_points import (
+    TOLD_FIELDS,
+    DocumentRow,
+    Tally,
+    first_aliases,
+    linked_from,
+    told_point,
+)
 from packwise.stores.qdrant.layout import (
     NEVER,
     SPARSE,
@@ -38,16 +47,7 @@ from packwise.stores.qdrant.points import PASSAGE_FIELDS
 from packwise.stores.qdrant.reading import Reading, batched
 from packwise.stores.qdrant.server import CollectionMissing, Server
 from packwise.stores.qdrant.tables import PARTS, Part, pack_part, part_of, part_tag
-from packwise.stores.qdrant.telling import (
-    TOLD_FIELDS,
-    DocumentRow,
-    Tally,
-    first_aliases,
-    linked_from,
-    told_point,
-)
 from packwise.stores.qdrant.weights import sparse, unpack_terms
-from packwise.stores.schema import now
 
 _DRIFT = 0.1
 """How far the average length may move before the sparse vectors are weighed again: what is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from packwise.entities import name_key
+from packwise.language.names import name_key
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
@@ -17,9 +17,9 @@ from packwise.stores.knowledge import (
     Titled,
     first_relations,
 )
+from packwise.stores.pack.rows import storable
 from packwise.stores.qdrant.layout import State, has, has_any, tag
 from packwise.stores.qdrant.reading import Reading, batched
-from packwise.stores.rows import storable
 
 _PLACE = ["passage", "document", "docTitle", "orderIndex"]
 _DEPTH = 256

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
+from packwise.documents import content_hash
 from packwise.errors import StoreError
-from packwise.passages import content_hash
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.server import Server
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.candidates import Filter
-from packwise.entities import Extraction
-from packwise.models.words import terms
-from packwise.passages import Document, Link, Passage, passage_id
-from packwise.stores.naming import extraction_payload
+from packwise.documents import Document, Link, Passage, passage_id
+from packwise.language.analyzer import terms
+from packwise.language.names import Extraction
+from packwise.stores.entity_extraction import extraction_payload
+from packwise.stores.pack.rows import PassageRow, groups, normalised, passage_of, storable
 from packwise.stores.qdrant.layout import NEVER, Payload, tag
 from packwise.stores.qdrant.weights import pack_terms
-from packwise.stores.rows import PassageRow, groups, normalised, passage_of, storable
-from packwise.stores.structure import links_text, read_links, read_sections, sections_text
+from packwise.stores.serialization import links_text, read_links, read_sections, sections_text
 
 PASSAGE_FIELDS = [
     "born",

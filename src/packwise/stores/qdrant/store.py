@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from packwise.candidates import EVERYTHING, Filter
-from packwise.entities import Extraction
+from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
-from packwise.passages import Document, Link, Passage
+from packwise.language.names import Extraction
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -20,9 +20,10 @@ from packwise.stores.base import (
     Vectors,
 )
 from packwise.stores.checks import question_vector
-from packwise.stores.closing import Closing
+from packwise.stores.context_managers import Closing
+from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.linking import index_urls, target_of
-from packwise.stores.naming import read_extraction
+from packwise.stores.pack.rows import storable
 from packwise.stores.qdrant import address as addresses
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.knowledge import Knowledge
@@ -52,8 +53,7 @@ from packwise.stores.qdrant.reading import Reading, batched
 from packwise.stores.qdrant.server import Server
 from packwise.stores.qdrant.weights import scores, sparse_index
 from packwise.stores.qdrant.writer import QdrantWriter
-from packwise.stores.rows import storable
-from packwise.stores.structure import LinkParts, read_links
+from packwise.stores.serialization import LinkParts, read_links
 from packwise.stores.transfer import Content
 
 _SPARE = 16

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from packwise.entities import Extraction
+from packwise.documents import Document, Passage
 from packwise.errors import StoreError, UsageError
-from packwise.passages import Document, Passage
+from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import (
     Identity,
@@ -20,10 +20,12 @@ from packwise.stores.checks import (
     other_embedder,
     passage_vectors,
 )
-from packwise.stores.closing import Build
-from packwise.stores.naming import check_extractions
+from packwise.stores.context_managers import Build
+from packwise.stores.entity_extraction import check_extractions
+from packwise.stores.pack.rows import checked, storable, to_half
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.commit import Commit, Staged
+from packwise.stores.qdrant.entity_points import DERIVED, DocumentRow
 from packwise.stores.qdrant.layout import (
     DENSE,
     NEVER,
@@ -43,10 +45,8 @@ from packwise.stores.qdrant.lease import Lease
 from packwise.stores.qdrant.points import document_point, passage_point, read_vector
 from packwise.stores.qdrant.reading import Reading, batched
 from packwise.stores.qdrant.server import CollectionMissing, Server
-from packwise.stores.qdrant.telling import DERIVED, DocumentRow
 from packwise.stores.qdrant.weights import sparse, unpack_terms
-from packwise.stores.rows import checked, storable, to_half
-from packwise.stores.structure import read_links
+from packwise.stores.serialization import read_links
 
 _FLUSH_PASSAGES = 256
 _FLUSH_SECONDS = 2.0

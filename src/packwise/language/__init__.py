@@ -1,0 +1,1 @@
+"""Language: index terms, sentences, stop words, numbers, names and question types."""

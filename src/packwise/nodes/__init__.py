@@ -1,0 +1,1 @@
+"""Knowledge nodes in PostgreSQL: the adapter, its SQL, import and introspection."""

@@ -1,0 +1,1 @@
+"""The pack: a store in one folder."""
