@@ -86,7 +86,7 @@ def table(dataset: DataSet) -> str:
     theirs = {name: measure(dataset, make(corpus)) for name, make in LIBRARIES.items()}
     lines = [
         f"\n### {dataset.name}\n\n",
-        "| library | recall@2 | recall@5 | nDCG@10 | Packwise's nDCG@10 is ahead by |\n",
+        "| library | recall@2 | recall@5 | nDCG@10 | Packwise ahead by (nDCG@10) |\n",
         "| --- | ---: | ---: | ---: | ---: |\n",
         f"| **Packwise** | {figures(ours)} |  |\n",
     ]
