@@ -133,7 +133,7 @@ def _show_trace(packed: Context) -> None:
     for entry in packed.trace.selected:
         why = f"attached to {entry.attached_to}" if entry.attached_to else "in"
         if entry.reduced:
-            why += f", {entry.units} of {entry.of_units} sentences"
+            why += f", {entry.sentences[0]} of {entry.sentences[1]} sentences"
         table.add_row(
             f"[{entry.marker}]",
             clean(entry.id),

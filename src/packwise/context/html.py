@@ -9,29 +9,29 @@ from collections import Counter
 from html import escape
 
 from packwise.context.packer import Context, PackedPassage
-from packwise.context.trace import Dropped, Reason, Selected
+from packwise.context.trace import Dropped, DropReason, Selected
 
-_MEANINGS: dict[Reason, str] = {
-    Reason.BELOW_QUALITY: "a stub",
-    Reason.DUPLICATE_OF: "repeats a better one",
-    Reason.MERGED_INTO: "its text is in already",
-    Reason.PER_DOCUMENT_CAP: "its document gave enough",
-    Reason.PER_SECTION_CAP: "its section gave enough",
-    Reason.LOW_NOVELTY: "too like another",
-    Reason.LOW_VALUE: "not worth its tokens",
-    Reason.OVER_BUDGET: "no room left",
+_MEANINGS: dict[DropReason, str] = {
+    DropReason.BELOW_QUALITY: "a stub",
+    DropReason.DUPLICATE_OF: "repeats a better one",
+    DropReason.MERGED_INTO: "its text is in already",
+    DropReason.PER_DOCUMENT_CAP: "its document gave enough",
+    DropReason.PER_SECTION_CAP: "its section gave enough",
+    DropReason.LOW_NOVELTY: "too like another",
+    DropReason.LOW_VALUE: "not worth its tokens",
+    DropReason.OVER_BUDGET: "no room left",
 }
 _HUES = (212, 158, 34, 276, 4, 190, 90, 328, 246, 52)
 # What could not fit is a warning, what is there already is calm, what is worth little is grey.
-_REASON_COLOURS: dict[Reason, tuple[int, int]] = {
-    Reason.BELOW_QUALITY: (4, 60),
-    Reason.DUPLICATE_OF: (276, 55),
-    Reason.MERGED_INTO: (212, 60),
-    Reason.PER_DOCUMENT_CAP: (190, 55),
-    Reason.PER_SECTION_CAP: (172, 45),
-    Reason.LOW_NOVELTY: (328, 55),
-    Reason.LOW_VALUE: (215, 12),
-    Reason.OVER_BUDGET: (34, 80),
+_REASON_COLOURS: dict[DropReason, tuple[int, int]] = {
+    DropReason.BELOW_QUALITY: (4, 60),
+    DropReason.DUPLICATE_OF: (276, 55),
+    DropReason.MERGED_INTO: (212, 60),
+    DropReason.PER_DOCUMENT_CAP: (190, 55),
+    DropReason.PER_SECTION_CAP: (172, 45),
+    DropReason.LOW_NOVELTY: (328, 55),
+    DropReason.LOW_VALUE: (215, 12),
+    DropReason.OVER_BUDGET: (34, 80),
 }
 
 _NUMBERS = ("rank", "final", "expected", "quality", "novelty", "bonus", "tokens")
@@ -170,7 +170,7 @@ def _card(passage: PackedPassage, members: list[Selected]) -> str:
     path = " > ".join(passage.section_path)
     chips = ""
     if passage.reduced:
-        kept, of = sum(m.units for m in members), sum(m.of_units for m in members)
+        kept, of = sum(m.sentences[0] for m in members), sum(m.sentences[1] for m in members)
         chips += f'<span class="chip" style="--hue:34">{kept} of {of} sentences</span>'
     if len(members) > 1:
         chips += f'<span class="chip" style="--hue:190">{len(members)} passages joined</span>'
@@ -261,7 +261,7 @@ def _hue(passage: PackedPassage) -> int:
     return _HUES[(passage.marker - 1) % len(_HUES)]
 
 
-def _colour(reason: Reason) -> str:
+def _colour(reason: DropReason) -> str:
     hue, saturation = _REASON_COLOURS[reason]
     return f"--hue:{hue};--sat:{saturation}"
 
