@@ -5,9 +5,8 @@ A section that fits is one passage. A longer one is cut into even pieces, at par
 borders where one is near, otherwise between sentences. Code blocks, tables and list items
 stay whole unless one alone is too long. The pieces of a section overlap by whole sentences.
 
-The blocks of a section become *units*, the smallest pieces to cut between, each with the cost
-of starting a passage there. The cut with the lowest sum of those costs and of the squared
-deviations from the even size wins.
+A section's blocks become *units*, each with the cost of starting a passage there. The cut
+with the lowest sum of costs and squared deviations from the even size wins.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 from operator import sub
 from typing import NamedTuple
@@ -54,31 +53,21 @@ _SMALLEST_UNIT = 1 / 40
 
 # The cost of starting a passage at a border, in squared relative deviation from the even size:
 # a paragraph is preferred to a sentence up to a quarter (0.25 squared) of the even size away.
-_PARAGRAPH = 0.0
-_ITEM = 0.03
-_LINE = 0.04
-_SENTENCE = 0.06
-_ROW = 0.12
-_NESTED_ITEM = 0.15
-_CODE_PARAGRAPH = 0.06
-_CODE_LINE = 0.25
-_CLAUSE = 0.25
-_COMMA = 0.3
-_WORD = 0.4
-_INSIDE_WORD = 0.6
+_PARAGRAPH, _ITEM, _LINE, _SENTENCE, _ROW, _NESTED_ITEM = 0.0, 0.03, 0.04, 0.06, 0.12, 0.15
+_CODE_PARAGRAPH, _CODE_LINE = 0.06, 0.25
+_CLAUSE, _COMMA, _WORD, _INSIDE_WORD = 0.25, 0.3, 0.4, 0.6
 # A "sentence" longer than both of these is a list or table without line breaks: it may be cut
 # even where it would fit, rather than leave a tiny piece beside it.
-_LONGEST_SENTENCE_SHARE = 0.6
-_LONGEST_SENTENCE = 120
-# Added where the text before introduces what comes after: "as follows:", a bold line.
-_LEAD = 0.35
-_LEAD_TOKENS = 12
+_LONGEST_SENTENCE_SHARE, _LONGEST_SENTENCE = 0.6, 120
+# Added to the cost after a short text that introduces the next: "as follows:", a bold line.
+_LEAD, _LEAD_TOKENS = 0.35, 12
 
 _ITEM_START = re.compile(
     r"^([ \t]*+)(?:[-*+•‣◦▪]|(?:\d{1,3}|#)[.)]|\(?[A-Za-z]\))(?=\s)", re.MULTILINE
 )
 _OUTER_LINE = re.compile(r"^()(?=\S)", re.MULTILINE)
 _RULING = re.compile(r"[-+=|:\s]++")
+_LINE_TEXT = re.compile(r"\S(?:[^\n]*\S)?")
 # Borders inside a sentence that is too long, the better ones first.
 _WEAK_BORDERS = (
     (re.compile(r"(?<=[;:—–])\s++|(?<!\s)\s++(?=[*•–—-]\s)|\n\s*+"), _CLAUSE),
@@ -90,9 +79,8 @@ _WEAK_BORDERS = (
 def chunk(document: Document, embedder: Embedder, settings: Settings) -> list[Passage]:
     """The passages of a document, in reading order.
 
-    Each has at most ``settings.passage_tokens`` tokens with its heading, as the embedder
-    counts them, and fits the embedder's window; only a heading that fills most of that makes
-    a passage longer. Passages of different sections share no text.
+    Each has at most ``settings.passage_tokens`` of the embedder's tokens with its heading;
+    only a heading that fills most of that makes it longer. Sections share no text.
     """
     text = document.text
     limit = min(settings.passage_tokens, embedder.window - _RESERVED_TOKENS)
@@ -103,33 +91,28 @@ def chunk(document: Document, embedder: Embedder, settings: Settings) -> list[Pa
         blocks = [Block(kind, start, end) for kind, start, end in spans if start < end]
         if not blocks:
             continue
-        heading = _passage(document, section, embedder.version, 0, 0, 0).heading
-        for start, end in _cut(text, blocks, heading, embedder, limit, settings.passage_overlap):
+        empty = Passage(
+            id="",
+            document=document.id,
+            doc_title=document.title,
+            section_path=section.path,
+            order_index=0,
+            text="",
+            start=0,
+            end=0,
+            content_hash="",
+            embedder_version=embedder.version,
+            url=document.url,
+            lang=document.lang,
+            metadata=document.metadata,
+        )
+        tokens = _TokenPositions(embedder, text, blocks[0].start, blocks[-1].end, empty.heading)
+        for start, end in _cut(text, blocks, tokens, limit, settings.passage_overlap):
             order = len(passages)
-            passage = _passage(document, section, embedder.version, order, start, end)
-            passages.append(replace(passage, content_hash=content_hash(passage.indexed_text)))
+            found = replace(empty, order_index=order, text=text[start:end], start=start, end=end)
+            hashed = content_hash(found.indexed_text)
+            passages.append(replace(found, id=passage_id(document.id, order), content_hash=hashed))
     return passages
-
-
-def _passage(
-    document: Document, section: Section, version: str, order: int, start: int, end: int
-) -> Passage:
-    """A passage without its content hash."""
-    return Passage(
-        id=passage_id(document.id, order),
-        document=document.id,
-        doc_title=document.title,
-        section_path=section.path,
-        order_index=order,
-        text=document.text[start:end],
-        start=start,
-        end=end,
-        content_hash="",
-        embedder_version=version,
-        url=document.url,
-        lang=document.lang,
-        metadata=document.metadata,
-    )
 
 
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:
@@ -139,16 +122,10 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _cut(
-    text: str,
-    blocks: Sequence[Block],
-    heading: str,
-    embedder: Embedder,
-    limit: int,
-    overlap: float,
+    text: str, blocks: Sequence[Block], tokens: _TokenPositions, limit: int, overlap: float
 ) -> list[tuple[int, int]]:
     """Start and end of each passage of a section."""
     start, end = blocks[0].start, blocks[-1].end
-    tokens = _TokenPositions(embedder, text, start, end, heading)
     capacity = max(limit - tokens.in_heading, int(limit * _LEAST_TEXT_SHARE), 1)
     if tokens.count(start, end) <= capacity:
         return [(start, end)]
@@ -165,23 +142,18 @@ class _TokenPositions:
         self.starts = array("q")
         lead = f"{heading}\n" if heading else ""
         while start < end:
-            stop = self._batch_end(text, start, end)
+            stop = min(end, start + _TOKENIZED_AT_ONCE)
+            if stop < end:
+                half = (start + stop) // 2
+                place = text.rfind("\n", half, stop)
+                place = text.rfind(" ", half, stop) if place < 0 else place
+                stop = stop if place < 0 else place
             shift = start - len(lead)
             starts = [at + shift for at, _ in embedder.token_spans(lead + text[start:stop])]
-            if lead:
-                self.in_heading = bisect_left(starts, start)
-                del starts[: self.in_heading]
-                lead = ""
-            self.starts.extend(_with_long_gaps_filled(starts, start, stop))
-            start = stop
-
-    @staticmethod
-    def _batch_end(text: str, start: int, end: int) -> int:
-        stop = start + _TOKENIZED_AT_ONCE
-        if stop >= end:
-            return end
-        found = (text.rfind(border, (start + stop) // 2, stop) for border in ("\n", " "))
-        return next((place for place in found if place != -1), stop)
+            before = bisect_left(starts, start)
+            self.in_heading += before
+            self.starts.extend(_with_long_gaps_filled(starts[before:], start, stop))
+            start, lead = stop, ""
 
     def before(self, position: int) -> int:
         """The number of tokens that begin before a place."""
@@ -199,20 +171,16 @@ def _with_long_gaps_filled(starts: list[int], start: int, end: int) -> list[int]
     edges = [start, *starts, end]
     if max(map(sub, edges[1:], edges)) <= _LONGEST_TOKEN:
         return starts
-    filled: list[int] = []
-    for a, b in pairwise(edges):
-        filled.extend(range(a + _LONGEST_TOKEN, b, _LONGEST_TOKEN))
-        if b < end:
-            filled.append(b)
-    return filled
+    step = _LONGEST_TOKEN
+    filled = [at for a, b in pairwise(edges) for at in (*range(a + step, b, step), b)]
+    return filled[: bisect_left(filled, end)]
 
 
 class _Unit(NamedTuple):
     """A piece of a section that is not cut further.
 
-    ``cost`` is that of starting a passage here. ``prose`` may be repeated in the next
-    passage. A unit that ``opens`` begins a sentence. ``surplus`` counts the tokens it has
-    by itself beyond those it has as part of its word.
+    ``prose`` may be repeated in the next passage. A unit that ``opens`` begins a sentence.
+    ``surplus`` counts the tokens it has by itself beyond those as part of its word.
     """
 
     start: int
@@ -288,8 +256,22 @@ class _UnitSplitter:
                 yield from self._sentences(first, last, cost)
 
     def _rows(self, block: Block) -> Iterator[_Unit]:
-        """Rows of a table; the first goes with the head, so that no head stands alone."""
-        rows = _rows(self._text, block)
+        """Rows of a table; the first stays with the head, so that no head stands alone.
+
+        Between rulings a row may take several lines; in other tables it is one line. A
+        ruling belongs to the row above it, if there is one.
+        """
+        lines = [(start, end) for start, end, _ in _lines(self._text, block.start, block.end)]
+        rulings = [_RULING.fullmatch(self._text, *line) is not None for line in lines]
+        ruled = sum(rulings) > 2
+        rows = lines[:1]
+        row_done = not ruled and not rulings[0]
+        for (start, end), ruling in zip(lines[1:], rulings[1:], strict=True):
+            if row_done and not ruling:
+                rows.append((start, end))
+            else:
+                rows[-1] = (rows[-1][0], end)
+            row_done = ruling or not ruled
         if len(rows) > 1 and self._fits(rows[0][0], rows[1][1]):
             rows[:2] = [(rows[0][0], rows[1][1])]
         for start, end in rows:
@@ -345,12 +327,10 @@ class _UnitSplitter:
         raised = units[:1]
         for before, unit in pairwise(units):
             last = self._text[before.end - 1]
-            title_like = (
-                before.cost == unit.cost == _PARAGRAPH
-                and (last.isalnum() or last in "*_`)")
-                and self._tokens.count(before.start, before.end) <= _LEAD_TOKENS
-            )
-            leads = before.prose and (last in ":：" or title_like)
+            short = self._tokens.count(before.start, before.end) <= _LEAD_TOKENS
+            like_title = short and before.cost == unit.cost == _PARAGRAPH
+            like_title = like_title and (last.isalnum() or last in "*_`)")
+            leads = before.prose and (last in ":：" or like_title)
             raised.append(unit._replace(cost=unit.cost + _LEAD) if leads else unit)
         return raised
 
@@ -381,32 +361,9 @@ def _piece(unit: _Unit, start: int, end: int, cost: float) -> _Unit:
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """The lines that are not blank, trimmed, and whether a blank one stands before."""
-    after_blank = False
-    while start < end:
-        stop = text.find("\n", start, end)
-        stop = end if stop == -1 else stop
-        first, last = _strip(text, start, stop)
-        if first < last:
-            yield first, last, after_blank
-        after_blank = first == last
-        start = stop + 1
-
-
-def _rows(text: str, block: Block) -> list[tuple[int, int]]:
-    """The rows of a table. Between rulings a row may take several lines; in other tables it
-    is one line. A ruling belongs to the row above it, if there is one."""
-    lines = [(start, end) for start, end, _ in _lines(text, block.start, block.end)]
-    rulings = [_RULING.fullmatch(text, start, end) is not None for start, end in lines]
-    ruled = sum(rulings) > 2
-    rows = lines[:1]
-    row_done = not ruled and not rulings[0]
-    for (start, end), ruling in zip(lines[1:], rulings[1:], strict=True):
-        if row_done and not ruling:
-            rows.append((start, end))
-        else:
-            rows[-1] = (rows[-1][0], end)
-        row_done = ruling or not ruled
-    return rows
+    for line in _LINE_TEXT.finditer(text, start, end):
+        yield *line.span(), text.count("\n", start, line.start()) > 1
+        start = line.end()
 
 
 class _Partition:
@@ -419,13 +376,9 @@ class _Partition:
         self._capacity = capacity
         self._overlap = overlap
         # Tokens up to the beginning and up to the end of each unit.
-        self._begin: list[int] = []
-        self._end: list[int] = []
-        surplus = 0
-        for unit in units:
-            self._begin.append(tokens.before(unit.start) + surplus)
-            surplus += unit.surplus
-            self._end.append(tokens.before(unit.end) + surplus)
+        surplus = [0, *accumulate(unit.surplus for unit in units)]
+        self._begin = [tokens.before(u.start) + n for u, n in zip(units, surplus, strict=False)]
+        self._end = [tokens.before(u.end) + n for u, n in zip(units, surplus[1:], strict=True)]
         total = self._end[-1] - self._begin[0]
         # n passages that share ``overlap`` of their size s hold s * (n - (n - 1) * overlap).
         count = max(2, ceil((total / capacity - overlap) / (1 - overlap)))

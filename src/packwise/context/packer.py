@@ -26,10 +26,10 @@ from packwise.context.trace import (
     Cap,
     Dropped,
     DropReason,
-    PackingSettings,
     PackingTrace,
     Selected,
     json_value,
+    packing_settings,
 )
 from packwise.errors import UsageError
 from packwise.models.base import TokenCounter
@@ -62,8 +62,7 @@ class PackedPassage:
     reduced: bool
 
     def as_dict(self) -> dict[str, Any]:
-        values = {name: json_value(getattr(self, name)) for name in self.__slots__}
-        return {**values, "spans": [list(span) for span in self.spans]}
+        return {name: json_value(getattr(self, name)) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +174,7 @@ class _Packing:
             selected,
             sorted(dropped, key=lambda one: one.rank),
             method=result.method,
-            coverage=min(1.0, sum(one.value for one in selected)),
+            coverage=min(1.0, sum((one.value for one in selected), 0.0)),
             unfiltered=pool.unfiltered,
             caps=result.caps,
         )
@@ -232,7 +231,7 @@ class _Packing:
     ) -> Context:
         trace = PackingTrace(
             question=self.builder.question,
-            kind=self.builder.kind.value,
+            question_kind=self.builder.kind.value,
             policy=self.policy,
             method=method,
             tokenizer=self.counter.name,
@@ -242,7 +241,7 @@ class _Packing:
             header_tokens=max(0, tokens - sum(one.tokens for one in selected)),
             coverage=coverage,
             unfiltered=unfiltered,
-            settings=PackingSettings.of(self.settings),
+            settings=packing_settings(self.settings),
             selected=selected,
             dropped=tuple(dropped),
             caps=tuple(caps),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +21,6 @@ from packwise.settings import Settings
 
 PACKING_TRACE_VERSION = 1
 """Raised when a field changes its meaning or is removed; new fields do not raise it."""
-
-_SCORE_NAMES = tuple(field.name for field in fields(Scores))
 
 
 class DropReason(StrEnum):
@@ -60,9 +59,6 @@ class Dropped(NamedTuple):
     mass: float | None = None
     tokens: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        return {name: json_value(value) for name, value in self._asdict().items()}
-
 
 @dataclass(frozen=True, slots=True)
 class Selected:
@@ -92,9 +88,6 @@ class Selected:
     attached_to: str | None
     span: tuple[int, int]
 
-    def as_dict(self) -> dict[str, Any]:
-        return {name: json_value(getattr(self, name)) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True)
 class Cap:
@@ -108,31 +101,6 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
-class PackingSettings:
-    """The settings that shaped the packing."""
-
-    per_document_cap: int
-    per_section_cap: int
-    novelty_alpha: float
-    answerability_bonus: float
-    reunification: bool
-    token_price: float
-    quality_threshold: float
-
-    @classmethod
-    def of(cls, settings: Settings) -> PackingSettings:
-        return cls(
-            settings.packing_per_doc_cap,
-            settings.packing_per_section_cap,
-            settings.packing_novelty_alpha,
-            settings.packing_answerability_bonus,
-            settings.section_reunification,
-            settings.packing_token_price,
-            settings.packing_quality_threshold,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class PackingTrace:
     """Everything that was decided about one context.
 
@@ -141,7 +109,7 @@ class PackingTrace:
     """
 
     question: str
-    kind: str
+    question_kind: str
     policy: str
     method: str
     tokenizer: str
@@ -151,7 +119,7 @@ class PackingTrace:
     header_tokens: int
     coverage: float
     unfiltered: bool
-    settings: PackingSettings
+    settings: Mapping[str, Any]
     selected: tuple[Selected, ...]
     dropped: tuple[Dropped, ...]
     caps: tuple[Cap, ...]
@@ -168,22 +136,7 @@ class PackingTrace:
             merged.setdefault(selected.marker, []).append(selected.id)
         return {
             "version": PACKING_TRACE_VERSION,
-            "question": self.question,
-            "question_kind": self.kind,
-            "policy": self.policy,
-            "method": self.method,
-            "tokenizer": self.tokenizer,
-            "exact": self.exact,
-            "budget": self.budget,
-            "tokens": self.tokens,
-            "header_tokens": self.header_tokens,
-            "candidates": self.candidates,
-            "coverage": _number(self.coverage),
-            "unfiltered": self.unfiltered,
-            "settings": asdict(self.settings),
-            "selected": [selected.as_dict() for selected in self.selected],
-            "dropped": [dropped.as_dict() for dropped in self.dropped],
-            "caps": [asdict(cap) for cap in self.caps],
+            **{name: json_value(getattr(self, name)) for name in _TRACE_KEYS},
             "merges": [
                 {"marker": marker, "ids": ids} for marker, ids in merged.items() if len(ids) > 1
             ],
@@ -212,16 +165,32 @@ class PackingTrace:
         return path
 
 
+_TRACE_KEYS = list(PackingTrace.__slots__)
+_TRACE_KEYS.insert(_TRACE_KEYS.index("coverage"), "candidates")
+
+
+def packing_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that shape a packing, as the trace shows them."""
+    return {
+        "per_document_cap": settings.packing_per_doc_cap,
+        "per_section_cap": settings.packing_per_section_cap,
+        "novelty_alpha": settings.packing_novelty_alpha,
+        "answerability_bonus": settings.packing_answerability_bonus,
+        "reunification": settings.section_reunification,
+        "token_price": settings.packing_token_price,
+        "quality_threshold": settings.packing_quality_threshold,
+    }
+
+
 def json_value(value: Any) -> Any:
-    """A value as traces show it: numbers to six digits, ``None`` for what is not finite."""
+    """A value as traces show it: records as objects, tuples as arrays, numbers to six digits
+    and ``None`` for one that is not finite."""
+    if isinstance(value, (Selected, Scores, Cap)):
+        return {name: json_value(getattr(value, name)) for name in value.__slots__}
+    if isinstance(value, Dropped):
+        return {name: json_value(found) for name, found in value._asdict().items()}
+    if isinstance(value, tuple):
+        return [json_value(one) for one in value]
     if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, Scores):
-        return {name: _number(getattr(value, name)) for name in _SCORE_NAMES}
-    if isinstance(value, DropReason):
-        return value.value
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _number(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else round(float(value), 6) + 0.0
+        return round(float(value), 6) + 0.0 if math.isfinite(value) else None
+    return value.value if isinstance(value, DropReason) else value
