@@ -29,7 +29,6 @@ from packwise.context.trace import (
     PackingTrace,
     Selected,
     json_value,
-    packing_settings,
 )
 from packwise.errors import UsageError
 from packwise.models.base import TokenCounter
@@ -241,7 +240,7 @@ class _Packing:
             header_tokens=max(0, tokens - sum(one.tokens for one in selected)),
             coverage=coverage,
             unfiltered=unfiltered,
-            settings=packing_settings(self.settings),
+            settings=_packing_settings(self.settings),
             selected=selected,
             dropped=tuple(dropped),
             caps=tuple(caps),
@@ -287,3 +286,15 @@ def _packed_passage(marker: int, excerpt: Excerpt, tokens: int) -> PackedPassage
         score=best.final,
         reduced=excerpt.reduced,
     )
+
+
+def _packing_settings(settings: Settings) -> dict[str, Any]:
+    return {
+        "per_document_cap": settings.packing_per_doc_cap,
+        "per_section_cap": settings.packing_per_section_cap,
+        "novelty_alpha": settings.packing_novelty_alpha,
+        "answerability_bonus": settings.packing_answerability_bonus,
+        "reunification": settings.section_reunification,
+        "token_price": settings.packing_token_price,
+        "quality_threshold": settings.packing_quality_threshold,
+    }

@@ -169,19 +169,6 @@ _TRACE_KEYS = list(PackingTrace.__slots__)
 _TRACE_KEYS.insert(_TRACE_KEYS.index("coverage"), "candidates")
 
 
-def packing_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that shape a packing, as the trace shows them."""
-    return {
-        "per_document_cap": settings.packing_per_doc_cap,
-        "per_section_cap": settings.packing_per_section_cap,
-        "novelty_alpha": settings.packing_novelty_alpha,
-        "answerability_bonus": settings.packing_answerability_bonus,
-        "reunification": settings.section_reunification,
-        "token_price": settings.packing_token_price,
-        "quality_threshold": settings.packing_quality_threshold,
-    }
-
-
 def json_value(value: Any) -> Any:
     """A value as traces show it: records as objects, tuples as arrays, numbers to six digits
     and ``None`` for one that is not finite."""
