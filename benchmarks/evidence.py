@@ -1,10 +1,10 @@
-"""Chooses the strengths of ``context/evidence.py``: where the answer is expected.
+"""Chooses the parameters of ``context/candidate_pool.py`` for where the answer is expected.
 
     python benchmarks/evidence.py DATA [--sets squad2,spans]
 
-DATA holds the data sets, one BEIR-style folder each. Each strength in turn is given other
+DATA holds the data sets, one BEIR-style folder each. Each parameter in turn is given other
 values, on the questions of the half ``tune`` alone; the search is done once, the packing anew.
-A value is taken over where its gain is beyond chance, and the next strength is tried with it.
+A value is taken over where its gain is beyond chance, and the next parameter is tried with it.
 What was chosen is then measured on the half ``report``, beside what is in the code. Prints
 Markdown.
 
@@ -24,7 +24,7 @@ from pathlib import Path
 from paired import Scores, difference, means, told
 
 from packwise.candidates import Candidate
-from packwise.context.evidence import STRENGTHS, Strengths
+from packwise.context.candidate_pool import DEFAULT_PARAMS, RelevanceParams
 from packwise.context.packer import pack
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.contexts import ANSWER_RECALL, gold_answers, measure
@@ -39,7 +39,7 @@ TRIED: Mapping[str, tuple[float, ...]] = {
     "rank_decay": (0.6, 0.9, 1.6, 2.4),
     "score_power": (0.0, 1.0, 4.0, 8.0),
     "words": (3.5, 5.0, 9.0, 14.0),
-    "fits": (0.0, 0.5, 2.0),
+    "match": (0.0, 0.5, 2.0),
     "surroundings": (0.0, 0.15, 0.5),
     "scattered": (0.2, 0.6),
     "in_one_place": (0.6, 1.0),
@@ -88,18 +88,18 @@ def searched(dataset: DataSet, library: Library) -> Asked:
     return Asked(dataset, library, [(q, library.search(q.text, most).hits) for q in questions])
 
 
-def choose(asked: Sequence[Asked], names: Sequence[str]) -> Strengths:
-    """The strengths to take, value by value; prints what each try was worth."""
+def choose(asked: Sequence[Asked], names: Sequence[str]) -> RelevanceParams:
+    """The parameters to take, value by value; prints what each try was worth."""
     write = sys.stdout.write
     number = sum(len(one.found) for one in asked)
     write(f"On the half `tune`, {number} questions:\n\n")
-    write(f"| strength | value | {' | '.join(names)} | all sets | to the values so far |\n")
+    write(f"| parameter | value | {' | '.join(names)} | all sets | to the values so far |\n")
     write(f"| --- | ---: |{' ---: |' * len(names)} ---: | ---: |\n")
-    best = STRENGTHS
+    best = DEFAULT_PARAMS
     score = scored(asked, best)
     write(f"| as in the code | | {cells(score)} | |\n")
     for name, values in TRIED.items():
-        better: tuple[float, Strengths, Scores] | None = None
+        better: tuple[float, RelevanceParams, Scores] | None = None
         for value in values:
             tried = replace(best, **{name: value})
             found = scored(asked, tried)
@@ -113,23 +113,23 @@ def choose(asked: Sequence[Asked], names: Sequence[str]) -> Strengths:
     return best
 
 
-def reported(asked: Sequence[Asked], names: Sequence[str], chosen: Strengths) -> str:
-    """What the chosen strengths are worth on questions they were not chosen on."""
+def reported(asked: Sequence[Asked], names: Sequence[str], chosen: RelevanceParams) -> str:
+    """What the chosen parameters are worth on questions they were not chosen on."""
     number = sum(len(one.found) for one in asked)
     lines = [
         f"\nOn the half `report`, {number} questions:\n\n",
-        f"| strengths | {' | '.join(names)} | all sets | difference |\n",
+        f"| parameters | {' | '.join(names)} | all sets | difference |\n",
         f"| --- |{' ---: |' * len(names)} ---: | ---: |\n",
     ]
-    old = scored(asked, STRENGTHS)
+    old = scored(asked, DEFAULT_PARAMS)
     lines.append(f"| as in the code | {cells(old)} | |\n")
-    if chosen != STRENGTHS:
+    if chosen != DEFAULT_PARAMS:
         new = scored(asked, chosen)
         lines.append(f"| chosen | {cells(new)} | {told(difference(new, old))} |\n")
     return "".join(lines)
 
 
-def scored(asked: Sequence[Asked], strengths: Strengths) -> Scores:
+def scored(asked: Sequence[Asked], params: RelevanceParams) -> Scores:
     """Answer recall of each question, the mean over the budgets."""
     scores: dict[str, dict[str, float]] = {}
     for one in asked:
@@ -142,7 +142,7 @@ def scored(asked: Sequence[Asked], strengths: Strengths) -> Scores:
                         store=one.library.store,
                         settings=one.library.settings,
                         budget=budget,
-                        strengths=strengths,
+                        relevance_params=params,
                     ),
                     question,
                     one.dataset.relevant[question.id],

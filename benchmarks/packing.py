@@ -16,7 +16,7 @@ import numpy as np
 from packwise.candidates import Candidate, Scores
 from packwise.context.layout import unit_costs
 from packwise.context.packer import Context, pack
-from packwise.context.reading import read
+from packwise.context.passage_features import passage_features
 from packwise.documents import Passage, content_hash, passage_id
 from packwise.language.analyzer import terms
 from packwise.models.tokens import token_counter
@@ -104,7 +104,7 @@ def main() -> int:
     write(f"{'policy':10} {'first':>8} {'p50':>8} {'p95':>8} {'tokens':>8} {'passages':>9}\n")
     medians: dict[str, float] = {}
     for policy in PACKING_POLICIES:
-        read.cache_clear()
+        passage_features.cache_clear()
         unit_costs.cache_clear()
 
         def timed(policy: str = policy) -> tuple[float, Context]:

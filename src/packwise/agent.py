@@ -23,7 +23,12 @@ from packwise.answering.few_shot import Example, FewShot
 from packwise.answering.prompt import synthesis_prompt
 from packwise.answering.request import Finding
 from packwise.answering.source_text import Titles, source_text
-from packwise.context.quality import QUALITY_THRESHOLD, STOP_WORDS, section_quality, spared
+from packwise.context.passage_features import (
+    QUALITY_THRESHOLD,
+    STOP_WORDS,
+    exemption,
+    section_quality,
+)
 from packwise.errors import ModelError, ModelMissing, UsageError
 from packwise.library import Library, open_library
 from packwise.models.claude import ClaudeModel
@@ -280,7 +285,7 @@ class KnowledgeGraphAgent:
         def keep(text: str) -> bool:
             assert question is not None
             worth = self._score_section_quality(text, question)
-            return worth >= self.CONTENT_QUALITY_THRESHOLD or spared(text, question) is not None
+            return worth >= self.CONTENT_QUALITY_THRESHOLD or exemption(text, question) is not None
 
         return source_text(
             self._opened().store,

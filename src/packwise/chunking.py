@@ -1,13 +1,12 @@
 """Documents into passages: pieces of one section that fit the embedder and end where a
-thought ends.
+sentence ends.
 
 A section that fits is one passage. A longer one is cut into even pieces, at paragraph
-borders where one is near, else between sentences; code blocks, tables and list items stay
-whole unless one alone is too long. The pieces of a section overlap by whole sentences.
+borders where one is near, otherwise between sentences. Code blocks, tables and list items
+stay whole unless one alone is too long. The pieces of a section overlap by whole sentences.
 
-How a section is cut: its blocks become *units*, the smallest pieces one may cut between,
-each with the cost of starting a passage there. The cut with the lowest sum of those costs
-and of the squared deviations from the even size wins.
+A section's blocks become *units*, each with the cost of starting a passage there. The cut
+with the lowest sum of costs and squared deviations from the even size wins.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 from operator import sub
 from typing import NamedTuple
@@ -36,52 +35,41 @@ from packwise.models.base import Embedder
 from packwise.settings import Settings
 
 CHUNKER = "packwise-passages-1"
-"""Name of the rules by which a document becomes stored passages, those of the guard included;
-builds redo unchanged documents when it changes."""
+"""Version of the rules by which a document becomes stored passages, those of the guard
+included. When it changes, builds process unchanged documents again."""
 
-# Room in the model's window for the marks it puts around a text and a short instruction.
+# Room in the model's window for its special tokens and a short instruction.
 _RESERVED_TOKENS = 8
-# However long its heading, a passage keeps this share of the limit for its text.
+# However long its heading, a passage has this share of the limit for its text.
 _LEAST_TEXT_SHARE = 0.25
-# A stretch without a token border (an endless word, a run of blanks) counts as one token for
-# every so many characters, so that no passage grows without bound.
+# Text without token borders (an endless word, a run of blanks) counts as one token per so many
+# characters, so that no passage grows without bound.
 _LONGEST_TOKEN = 64
-# Characters handed to the tokenizer at once: its result takes far more memory than the text.
+# Characters per call of the tokenizer: its result takes far more memory than the text.
 _TOKENIZED_AT_ONCE = 1 << 15
-# Where the mean unit is below this share of a passage, units are glued up to it: choosing
-# the cuts takes time by the number of units in a passage.
+# Where the mean unit is below this share of a passage, small units are joined: the time to
+# choose the cuts grows with the number of units per passage.
 _SMALLEST_UNIT = 1 / 40
 
-# What it costs to start a passage at a border, in squared relative deviation from the even
-# size: a paragraph's border is preferred to a sentence's up to a quarter (0.25 squared) of
-# the even size away.
-_PARAGRAPH = 0.0
-_ITEM = 0.03
-_LINE = 0.04
-_SENTENCE = 0.06
-_ROW = 0.12
-_NESTED_ITEM = 0.15
-_CODE_PARAGRAPH = 0.06
-_CODE_LINE = 0.25
-_CLAUSE = 0.25
-_COMMA = 0.3
-_WORD = 0.4
-_INSIDE_WORD = 0.6
-# A "sentence" longer than both of these is no sentence but a list or table run together: it
-# may be cut even where it would fit, rather than leave a crumb beside it.
-_LONGEST_SENTENCE_SHARE = 0.6
-_LONGEST_SENTENCE = 120
-# Added where the text before introduces what comes after: "as follows:", a bold line.
-_LEAD = 0.35
-_LEAD_TOKENS = 12
+# The cost of starting a passage at a border, in squared relative deviation from the even size:
+# a paragraph is preferred to a sentence up to a quarter (0.25 squared) of the even size away.
+_PARAGRAPH, _ITEM, _LINE, _SENTENCE, _ROW, _NESTED_ITEM = 0.0, 0.03, 0.04, 0.06, 0.12, 0.15
+_CODE_PARAGRAPH, _CODE_LINE = 0.06, 0.25
+_CLAUSE, _COMMA, _WORD, _INSIDE_WORD = 0.25, 0.3, 0.4, 0.6
+# A "sentence" longer than both of these is a list or table without line breaks: it may be cut
+# even where it would fit, rather than leave a tiny piece beside it.
+_LONGEST_SENTENCE_SHARE, _LONGEST_SENTENCE = 0.6, 120
+# Added to the cost after a short text that introduces the next: "as follows:", a bold line.
+_LEAD, _LEAD_TOKENS = 0.35, 12
 
 _ITEM_START = re.compile(
     r"^([ \t]*+)(?:[-*+•‣◦▪]|(?:\d{1,3}|#)[.)]|\(?[A-Za-z]\))(?=\s)", re.MULTILINE
 )
 _OUTER_LINE = re.compile(r"^()(?=\S)", re.MULTILINE)
 _RULING = re.compile(r"[-+=|:\s]++")
+_LINE_TEXT = re.compile(r"\S(?:[^\n]*\S)?")
 # Borders inside a sentence that is too long, the better ones first.
-_SOFT_BORDERS = (
+_WEAK_BORDERS = (
     (re.compile(r"(?<=[;:—–])\s++|(?<!\s)\s++(?=[*•–—-]\s)|\n\s*+"), _CLAUSE),
     (re.compile(r"(?<=[,)])\s++|(?<=[、，；：])\s*+"), _COMMA),
     (re.compile(r"\s++"), _WORD),
@@ -91,115 +79,81 @@ _SOFT_BORDERS = (
 def chunk(document: Document, embedder: Embedder, settings: Settings) -> list[Passage]:
     """The passages of a document, in reading order.
 
-    Each is at most ``settings.passage_tokens`` long, counted with its heading in the
-    embedder's tokens, and within what the embedder reads; only a heading that fills most of
-    that on its own makes a passage longer. Passages of different sections share no text.
+    Each has at most ``settings.passage_tokens`` of the embedder's tokens with its heading;
+    only a heading that fills most of that makes it longer. Sections share no text.
     """
+    text = document.text
     limit = min(settings.passage_tokens, embedder.window - _RESERVED_TOKENS)
+    whole = Section((), 0, (Block(BlockKind.TEXT, 0, len(text)),), 0, len(text))
     passages: list[Passage] = []
-    for section in document.sections or _as_one_section(document):
-        blocks = _trimmed(document.text, section.blocks)
+    for section in document.sections or (whole,):
+        spans = ((block.kind, *_strip(text, block.start, block.end)) for block in section.blocks)
+        blocks = [Block(kind, start, end) for kind, start, end in spans if start < end]
         if not blocks:
             continue
-        heading = _passage(document, section, embedder.version, 0, 0, 0).heading
-        for start, end in _cut(document.text, blocks, heading, embedder, limit, settings):
+        empty = Passage(
+            id="",
+            document=document.id,
+            doc_title=document.title,
+            section_path=section.path,
+            order_index=0,
+            text="",
+            start=0,
+            end=0,
+            content_hash="",
+            embedder_version=embedder.version,
+            url=document.url,
+            lang=document.lang,
+            metadata=document.metadata,
+        )
+        tokens = _TokenPositions(embedder, text, blocks[0].start, blocks[-1].end, empty.heading)
+        for start, end in _cut(text, blocks, tokens, limit, settings.passage_overlap):
             order = len(passages)
-            passage = _passage(document, section, embedder.version, order, start, end)
-            passages.append(replace(passage, content_hash=content_hash(passage.indexed_text)))
+            found = replace(empty, order_index=order, text=text[start:end], start=start, end=end)
+            hashed = content_hash(found.indexed_text)
+            passages.append(replace(found, id=passage_id(document.id, order), content_hash=hashed))
     return passages
 
 
-def _as_one_section(document: Document) -> tuple[Section, ...]:
-    end = len(document.text)
-    return (Section((), 0, (Block(BlockKind.TEXT, 0, end),), 0, end),)
-
-
-def _passage(
-    document: Document, section: Section, version: str, order: int, start: int, end: int
-) -> Passage:
-    """A passage that lacks only its content hash."""
-    return Passage(
-        id=passage_id(document.id, order),
-        document=document.id,
-        doc_title=document.title,
-        section_path=section.path,
-        order_index=order,
-        text=document.text[start:end],
-        start=start,
-        end=end,
-        content_hash="",
-        embedder_version=version,
-        url=document.url,
-        lang=document.lang,
-        metadata=document.metadata,
-    )
-
-
-def _trimmed(text: str, blocks: Sequence[Block]) -> list[Block]:
-    """The blocks that hold more than white space, without the space around them."""
-    trimmed: list[Block] = []
-    for block in blocks:
-        start, end = _strip(text, block.start, block.end)
-        if start < end:
-            trimmed.append(Block(block.kind, start, end))
-    return trimmed
-
-
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:
-    piece = text[start:end]
-    stripped = piece.lstrip()
+    stripped = text[start:end].lstrip()
     start = end - len(stripped)
     return start, start + len(stripped.rstrip())
 
 
 def _cut(
-    text: str,
-    blocks: Sequence[Block],
-    heading: str,
-    embedder: Embedder,
-    limit: int,
-    settings: Settings,
+    text: str, blocks: Sequence[Block], tokens: _TokenPositions, limit: int, overlap: float
 ) -> list[tuple[int, int]]:
-    """Where the passages of a section begin and end."""
+    """Start and end of each passage of a section."""
     start, end = blocks[0].start, blocks[-1].end
-    ruler = _Ruler(embedder, text, start, end, heading)
-    capacity = max(limit - ruler.heading_tokens, int(limit * _LEAST_TEXT_SHARE), 1)
-    total = ruler.count(start, end)
-    if total <= capacity:
+    capacity = max(limit - tokens.in_heading, int(limit * _LEAST_TEXT_SHARE), 1)
+    if tokens.count(start, end) <= capacity:
         return [(start, end)]
-    units = _Cutter(text, ruler, capacity).units(blocks)
-    return _Partition(units, ruler, capacity, settings.passage_overlap).passages()
+    units = _UnitSplitter(text, tokens, capacity).units(blocks)
+    return _Partition(units, tokens, capacity, overlap).passages()
 
 
-class _Ruler:
-    """Counts the embedder's tokens between two places of a text, read once."""
+class _TokenPositions:
+    """Counts the embedder's tokens between two places of a text, tokenized once."""
 
     def __init__(self, embedder: Embedder, text: str, start: int, end: int, heading: str) -> None:
         self._embedder = embedder
-        self.heading_tokens = 0
+        self.in_heading = 0
         self.starts = array("q")
         lead = f"{heading}\n" if heading else ""
         while start < end:
-            stop = self._readable_end(text, start, end)
+            stop = min(end, start + _TOKENIZED_AT_ONCE)
+            if stop < end:
+                half = (start + stop) // 2
+                place = text.rfind("\n", half, stop)
+                place = text.rfind(" ", half, stop) if place < 0 else place
+                stop = stop if place < 0 else place
             shift = start - len(lead)
             starts = [at + shift for at, _ in embedder.token_spans(lead + text[start:stop])]
-            if lead:
-                self.heading_tokens = bisect_left(starts, start)
-                del starts[: self.heading_tokens]
-                lead = ""
-            self.starts.extend(_filled(starts, start, stop))
-            start = stop
-
-    @staticmethod
-    def _readable_end(text: str, start: int, end: int) -> int:
-        stop = start + _TOKENIZED_AT_ONCE
-        if stop >= end:
-            return end
-        for border in ("\n", " "):
-            found = text.rfind(border, start + _TOKENIZED_AT_ONCE // 2, stop)
-            if found != -1:
-                return found
-        return stop
+            before = bisect_left(starts, start)
+            self.in_heading += before
+            self.starts.extend(_with_long_gaps_filled(starts[before:], start, stop))
+            start, lead = stop, ""
 
     def before(self, position: int) -> int:
         """The number of tokens that begin before a place."""
@@ -208,30 +162,25 @@ class _Ruler:
     def count(self, start: int, end: int) -> int:
         return self.before(end) - self.before(start)
 
-    def measure(self, text: str) -> int:
-        """The tokens of a text taken by itself: what a piece of a torn word comes to."""
+    def of_piece(self, text: str) -> int:
+        """The tokens of a piece of a split word, taken by itself."""
         return len(self._embedder.token_spans(text))
 
 
-def _filled(starts: list[int], start: int, end: int) -> list[int]:
-    """Token starts, with more of them wherever a stretch has none for long."""
+def _with_long_gaps_filled(starts: list[int], start: int, end: int) -> list[int]:
     edges = [start, *starts, end]
     if max(map(sub, edges[1:], edges)) <= _LONGEST_TOKEN:
         return starts
-    filled = starts[:0]
-    for a, b in pairwise(edges):
-        filled.extend(range(a + _LONGEST_TOKEN, b, _LONGEST_TOKEN))
-        if b < end:
-            filled.append(b)
-    return filled
+    step = _LONGEST_TOKEN
+    filled = [at for a, b in pairwise(edges) for at in (*range(a + step, b, step), b)]
+    return filled[: bisect_left(filled, end)]
 
 
 class _Unit(NamedTuple):
     """A piece of a section that is not cut further.
 
-    ``cost`` is what starting a passage here costs; ``prose`` units may be repeated in the
-    next passage; one that ``opens`` begins a sentence. ``surplus`` counts the tokens it has
-    beyond those the ruler sees.
+    ``prose`` may be repeated in the next passage. A unit that ``opens`` begins a sentence.
+    ``surplus`` counts the tokens it has by itself beyond those as part of its word.
     """
 
     start: int
@@ -242,16 +191,15 @@ class _Unit(NamedTuple):
     surplus: int = 0
 
 
-class _Cutter:
+class _UnitSplitter:
     """Cuts the blocks of a section into units of at most ``capacity`` tokens."""
 
-    def __init__(self, text: str, ruler: _Ruler, capacity: int) -> None:
+    def __init__(self, text: str, tokens: _TokenPositions, capacity: int) -> None:
         self._text = text
-        self._ruler = ruler
+        self._tokens = tokens
         self._capacity = capacity
-        self._longest_sentence = min(
-            capacity, max(int(capacity * _LONGEST_SENTENCE_SHARE), _LONGEST_SENTENCE)
-        )
+        longest = max(int(capacity * _LONGEST_SENTENCE_SHARE), _LONGEST_SENTENCE)
+        self._longest_sentence = min(capacity, longest)
 
     def units(self, blocks: Sequence[Block]) -> list[_Unit]:
         units: list[_Unit] = []
@@ -266,10 +214,10 @@ class _Cutter:
                 units.extend(self._rows(block))
             else:
                 units.extend(self._code(block))
-        return self._glued(self._led(units))
+        return self._joined(self._raise_after_leads(units))
 
     def _fits(self, start: int, end: int) -> bool:
-        return self._ruler.count(start, end) <= self._capacity
+        return self._tokens.count(start, end) <= self._capacity
 
     def _sentences(self, start: int, end: int, cost: float) -> Iterator[_Unit]:
         text, previous = self._text, start
@@ -277,8 +225,7 @@ class _Cutter:
             first, last = start + begin, start + stop
             if first > start:
                 cost = self._sentence_cost(text[previous:first], first, last)
-            sentence = _Unit(first, last, cost, prose=True)
-            yield from self._soft(sentence, self._longest_sentence)
+            yield from self._split(_Unit(first, last, cost, prose=True), self._longest_sentence)
             previous = last
 
     def _sentence_cost(self, gap: str, start: int, end: int) -> float:
@@ -292,10 +239,8 @@ class _Cutter:
         return _ROW if "|" in self._text[start:end] else _LINE
 
     def _items(self, block: Block) -> Iterator[_Unit]:
-        for pattern in (_ITEM_START, _OUTER_LINE):
-            found = list(pattern.finditer(self._text, block.start, block.end))
-            if found:
-                break
+        found = list(_ITEM_START.finditer(self._text, block.start, block.end))
+        found = found or list(_OUTER_LINE.finditer(self._text, block.start, block.end))
         # The first item lost its indentation when the block was trimmed.
         outer = min((len(item[1]) for item in found[1:]), default=0)
         starts = [(item.start(), len(item[1]) > outer) for item in found]
@@ -311,47 +256,57 @@ class _Cutter:
                 yield from self._sentences(first, last, cost)
 
     def _rows(self, block: Block) -> Iterator[_Unit]:
-        """Rows of a table; the first goes with the head, so that no head stands alone."""
-        rows = _rows(self._text, block)
+        """Rows of a table; the first stays with the head, so that no head stands alone.
+
+        Between rulings a row may take several lines; in other tables it is one line. A
+        ruling belongs to the row above it, if there is one.
+        """
+        lines = [(start, end) for start, end, _ in _lines(self._text, block.start, block.end)]
+        rulings = [_RULING.fullmatch(self._text, *line) is not None for line in lines]
+        ruled = sum(rulings) > 2
+        rows = lines[:1]
+        row_done = not ruled and not rulings[0]
+        for (start, end), ruling in zip(lines[1:], rulings[1:], strict=True):
+            if row_done and not ruling:
+                rows.append((start, end))
+            else:
+                rows[-1] = (rows[-1][0], end)
+            row_done = ruling or not ruled
         if len(rows) > 1 and self._fits(rows[0][0], rows[1][1]):
             rows[:2] = [(rows[0][0], rows[1][1])]
         for start, end in rows:
             cost = _PARAGRAPH if start == block.start else _ROW
-            yield from self._soft(_Unit(start, end, cost, prose=False), self._capacity)
+            yield from self._split(_Unit(start, end, cost, prose=False), self._capacity)
 
     def _code(self, block: Block) -> Iterator[_Unit]:
-        text = self._text
-        for start, end, after_blank in _lines(text, block.start, block.end):
+        for start, end, after_blank in _lines(self._text, block.start, block.end):
             cost = _CODE_LINE
             if start == block.start:
                 cost = _PARAGRAPH
             elif after_blank:
-                indented = text[start - 1] != "\n"
+                indented = self._text[start - 1] != "\n"
                 cost = _CODE_PARAGRAPH * 2 if indented else _CODE_PARAGRAPH
-            yield from self._soft(_Unit(start, end, cost, prose=False), self._capacity)
+            yield from self._split(_Unit(start, end, cost, prose=False), self._capacity)
 
-    def _soft(self, unit: _Unit, longest: int, level: int = 0) -> Iterator[_Unit]:
-        """The unit, or pieces of it at ever softer borders until none is too long."""
-        if self._ruler.count(unit.start, unit.end) <= longest:
+    def _split(self, unit: _Unit, longest: int, level: int = 0) -> Iterator[_Unit]:
+        """The unit, or pieces of it at ever weaker borders until none is too long."""
+        if self._tokens.count(unit.start, unit.end) <= longest:
             yield unit
-            return
-        if level == len(_SOFT_BORDERS):
-            yield from self._hard(unit)
-            return
-        border, cost = _SOFT_BORDERS[level]
-        start = unit.start
-        for match in border.finditer(self._text, unit.start, unit.end):
-            if match.start() > start:
-                piece = _continued(unit, start, match.start(), cost)
-                yield from self._soft(piece, longest, level + 1)
-            start = match.end()
-        if start < unit.end:
-            yield from self._soft(_continued(unit, start, unit.end, cost), longest, level + 1)
+        elif level == len(_WEAK_BORDERS):
+            yield from self._split_word(unit)
+        else:
+            border, cost = _WEAK_BORDERS[level]
+            borders = [match.span() for match in border.finditer(self._text, unit.start, unit.end)]
+            starts = [unit.start, *(end for _, end in borders)]
+            ends = [*(start for start, _ in borders), unit.end]
+            for start, end in zip(starts, ends, strict=True):
+                if start < end:
+                    yield from self._split(_piece(unit, start, end, cost), longest, level + 1)
 
-    def _hard(self, unit: _Unit) -> Iterator[_Unit]:
-        """Pieces of an endless word, cut between tokens. A piece is a new word, which the
-        tokenizer may read otherwise than as a part: so each is measured by itself."""
-        starts = self._ruler.starts
+    def _split_word(self, unit: _Unit) -> Iterator[_Unit]:
+        """Pieces of an endless word, cut between tokens. The tokenizer may read a piece
+        differently than as part of the word, so each is counted by itself."""
+        starts = self._tokens.starts
         first = bisect_left(starts, unit.start) + 1
         last = bisect_left(starts, unit.end)
         step = max(1, self._capacity // 4)
@@ -359,48 +314,46 @@ class _Cutter:
         pending = [edge for edge in pairwise(edges) if edge[0] < edge[1]][::-1]
         while pending:
             start, end = pending.pop()
-            tokens = self._ruler.measure(self._text[start:end])
+            tokens = self._tokens.of_piece(self._text[start:end])
             if tokens > self._capacity and end - start > 1:
                 middle = (start + end) // 2
                 pending += [(middle, end), (start, middle)]
                 continue
-            surplus = max(0, tokens - self._ruler.count(start, end))
-            yield _continued(unit, start, end, _INSIDE_WORD)._replace(surplus=surplus)
+            surplus = max(0, tokens - self._tokens.count(start, end))
+            yield _piece(unit, start, end, _INSIDE_WORD)._replace(surplus=surplus)
 
-    def _led(self, units: list[_Unit]) -> list[_Unit]:
-        """The units, with a dearer border after what introduces the next one."""
-        led = units[:1]
+    def _raise_after_leads(self, units: list[_Unit]) -> list[_Unit]:
+        """The units, with a higher cost after text that introduces the next one."""
+        raised = units[:1]
         for before, unit in pairwise(units):
             last = self._text[before.end - 1]
-            title_like = (
-                before.cost == unit.cost == _PARAGRAPH
-                and (last.isalnum() or last in "*_`)")
-                and self._ruler.count(before.start, before.end) <= _LEAD_TOKENS
-            )
-            leads = before.prose and (last in ":：" or title_like)
-            led.append(unit._replace(cost=unit.cost + _LEAD) if leads else unit)
-        return led
+            short = self._tokens.count(before.start, before.end) <= _LEAD_TOKENS
+            like_title = short and before.cost == unit.cost == _PARAGRAPH
+            like_title = like_title and (last.isalnum() or last in "*_`)")
+            leads = before.prose and (last in ":：" or like_title)
+            raised.append(unit._replace(cost=unit.cost + _LEAD) if leads else unit)
+        return raised
 
-    def _glued(self, units: list[_Unit]) -> list[_Unit]:
-        """The units, with crumbs put together where there are little else than crumbs."""
+    def _joined(self, units: list[_Unit]) -> list[_Unit]:
+        """The units, with small ones joined where nearly all are small."""
         least = self._capacity * _SMALLEST_UNIT
-        if len(units) * least <= self._ruler.count(units[0].start, units[-1].end):
+        if len(units) * least <= self._tokens.count(units[0].start, units[-1].end):
             return units
-        glued = units[:1]
+        joined = units[:1]
         for unit in units[1:]:
-            last = glued[-1]
+            last = joined[-1]
             surplus = last.surplus + unit.surplus
-            small = self._ruler.count(last.start, last.end) + last.surplus < least
-            fits = self._ruler.count(last.start, unit.end) + surplus <= self._capacity
+            small = self._tokens.count(last.start, last.end) + last.surplus < least
+            fits = self._tokens.count(last.start, unit.end) + surplus <= self._capacity
             if small and fits and last.prose == unit.prose:
-                glued[-1] = last._replace(end=unit.end, surplus=surplus)
+                joined[-1] = last._replace(end=unit.end, surplus=surplus)
             else:
-                glued.append(unit)
-        return glued
+                joined.append(unit)
+        return joined
 
 
-def _continued(unit: _Unit, start: int, end: int, cost: float) -> _Unit:
-    """A piece of a unit: its first keeps the unit's border, the others start at ``cost``."""
+def _piece(unit: _Unit, start: int, end: int, cost: float) -> _Unit:
+    """A piece of a unit: the first has the unit's own cost, the others start at ``cost``."""
     if start == unit.start:
         return unit._replace(end=end)
     return _Unit(start, end, cost, unit.prose, opens=False)
@@ -408,51 +361,24 @@ def _continued(unit: _Unit, start: int, end: int, cost: float) -> _Unit:
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """The lines that are not blank, trimmed, and whether a blank one stands before."""
-    after_blank = False
-    while start < end:
-        stop = text.find("\n", start, end)
-        stop = end if stop == -1 else stop
-        first, last = _strip(text, start, stop)
-        if first < last:
-            yield first, last, after_blank
-        after_blank = first == last
-        start = stop + 1
-
-
-def _rows(text: str, block: Block) -> list[tuple[int, int]]:
-    """The rows of a table. In one with rulings between all rows a row may take several
-    lines; elsewhere it is a line. A ruling belongs to the row above it, if there is one."""
-    lines = [(start, end) for start, end, _ in _lines(text, block.start, block.end)]
-    rulings = [_RULING.fullmatch(text, start, end) is not None for start, end in lines]
-    ruled = sum(rulings) > 2
-    rows = lines[:1]
-    row_done = not ruled and not rulings[0]
-    for (start, end), ruling in zip(lines[1:], rulings[1:], strict=True):
-        if row_done and not ruling:
-            rows.append((start, end))
-        else:
-            rows[-1] = (rows[-1][0], end)
-        row_done = ruling or not ruled
-    return rows
+    for line in _LINE_TEXT.finditer(text, start, end):
+        yield *line.span(), text.count("\n", start, line.start()) > 1
+        start = line.end()
 
 
 class _Partition:
     """Chooses which units become one passage."""
 
     def __init__(
-        self, units: Sequence[_Unit], ruler: _Ruler, capacity: int, overlap: float
+        self, units: Sequence[_Unit], tokens: _TokenPositions, capacity: int, overlap: float
     ) -> None:
         self._units = units
         self._capacity = capacity
         self._overlap = overlap
         # Tokens up to the beginning and up to the end of each unit.
-        self._begin: list[int] = []
-        self._end: list[int] = []
-        surplus = 0
-        for unit in units:
-            self._begin.append(ruler.before(unit.start) + surplus)
-            surplus += unit.surplus
-            self._end.append(ruler.before(unit.end) + surplus)
+        surplus = [0, *accumulate(unit.surplus for unit in units)]
+        self._begin = [tokens.before(u.start) + n for u, n in zip(units, surplus, strict=False)]
+        self._end = [tokens.before(u.end) + n for u, n in zip(units, surplus[1:], strict=True)]
         total = self._end[-1] - self._begin[0]
         # n passages that share ``overlap`` of their size s hold s * (n - (n - 1) * overlap).
         count = max(2, ceil((total / capacity - overlap) / (1 - overlap)))
@@ -465,29 +391,25 @@ class _Partition:
         As near to ``wanted`` tokens as whole sentences come, and always below twice that.
         Inside a sentence that is longer than a passage, parts of it may be repeated.
         """
-        best, nearest = index, wanted
-        sentence_best, sentence_nearest = index, wanted
+        distances: dict[int, float] = {}
         for i in range(index - 1, -1, -1):
             tokens = self._end[index - 1] - self._begin[i]
             if not self._units[i].prose or tokens >= 2 * wanted:
                 break
-            distance = abs(tokens - wanted)
-            if distance < nearest:
-                best, nearest = i, distance
-            if self._units[i].opens and distance < sentence_nearest:
-                sentence_best, sentence_nearest = i, distance
-        torn = index < len(self._units) and not self._units[index].opens
-        return best if torn and sentence_best == index else sentence_best
+            if tokens:
+                distances[i] = abs(tokens - wanted)
+        whole = [i for i in distances if self._units[i].opens]
+        if not whole and not self._units[index].opens:
+            whole = list(distances)
+        return min(whole, key=distances.__getitem__, default=index)
 
     def passages(self) -> list[tuple[int, int]]:
         """Start and end of each passage in the text."""
-        units, spans = self._units, list[tuple[int, int]]()
-        previous = -1
-        for first, last in pairwise(self._borders()):
-            start = self._overlapped(previous, first, last)
-            spans.append((units[start].start, units[last - 1].end))
-            previous = first
-        return spans
+        borders = self._borders()
+        return [
+            (self._units[self._overlapped(previous, first, last)].start, self._units[last - 1].end)
+            for previous, first, last in zip([-1, *borders], borders, borders[1:], strict=False)
+        ]
 
     def _borders(self) -> list[int]:
         """The units that begin a passage's own text, and the number of units."""

@@ -1,8 +1,8 @@
 """What may enter a store: passages that say something, and vectors of one embedder.
 
-A passage is judged by itself and by the passages of its own document, never by other
-documents: a build that skips what has not changed then keeps exactly what a full build
-keeps. The same text in two documents is stored twice and folded when it is searched.
+A passage is checked by itself and against its own document, never against other documents: a
+build that skips unchanged documents then keeps exactly what a full build keeps. The same text
+in two documents is stored twice and folded when it is searched.
 
 The rules for boilerplate are narrow on purpose. A banner that slips through costs a little
 noise; a real passage that is lost cannot be found.
@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
 from packwise.documents import Passage
 from packwise.errors import EmbedderMismatch
 
 
-class Reason(StrEnum):
-    """Why a passage was kept out."""
+class RejectReason(StrEnum):
+    """Why a passage is not stored."""
 
     EMPTY = "empty"
     BINARY = "binary"
@@ -29,47 +29,65 @@ class Reason(StrEnum):
     DUPLICATE = "duplicate"
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """A passage that was kept out: the n-th of its document, and why."""
+class RejectedPassage(NamedTuple):
+    """A passage that is not stored, and why."""
 
     document: str
     order_index: int
-    reason: Reason
+    reason: RejectReason
 
 
-@dataclass(frozen=True, slots=True)
-class GuardReport:
+class GuardReport(NamedTuple):
     """The passages that may be stored, in order, and those that may not."""
 
     kept: tuple[Passage, ...]
-    drops: tuple[Drop, ...]
+    rejected: tuple[RejectedPassage, ...]
 
     @property
-    def counts(self) -> Mapping[Reason, int]:
-        """How many passages each reason kept out."""
-        return Counter(drop.reason for drop in self.drops)
+    def counts(self) -> Mapping[RejectReason, int]:
+        """How many passages were rejected for each reason."""
+        return Counter(passage.reason for passage in self.rejected)
 
 
-Rule = tuple[Reason, Callable[[Passage], bool]]
+class Guard:
+    """Decides which passages are stored, on each document alone."""
+
+    def check(self, passages: Iterable[Passage]) -> GuardReport:
+        """Check passages, given in reading order; of equal ones the first is kept."""
+        kept: list[Passage] = []
+        rejected: list[RejectedPassage] = []
+        seen: set[tuple[str, ...]] = set()
+        for passage in passages:
+            reason = _reject_reason(passage)
+            if reason is None:
+                key = _identity(passage)
+                reason = RejectReason.DUPLICATE if key in seen else None
+                seen.add(key)
+            if reason is None:
+                kept.append(passage)
+            else:
+                rejected.append(RejectedPassage(passage.document, passage.order_index, reason))
+        return GuardReport(tuple(kept), tuple(rejected))
 
 
-def is_empty(passage: Passage) -> bool:
-    """Whether the text holds neither letters nor digits."""
-    return _LETTER_OR_DIGIT.search(passage.text) is None
+def _reject_reason(passage: Passage) -> RejectReason | None:
+    if _is_binary(passage.text):
+        return RejectReason.BINARY
+    if _LETTER_OR_DIGIT.search(passage.text) is None:
+        return RejectReason.EMPTY
+    return RejectReason.BOILERPLATE if _is_boilerplate(passage) else None
 
 
-def is_binary(passage: Passage) -> bool:
-    """Whether the text is bytes rather than words: control or replacement characters make up
-    a tenth of it, or most of it is an encoded blob (an embedded image, a key)."""
-    text = passage.text
+def _is_binary(text: str) -> bool:
+    """Whether control or replacement characters make up a tenth of the text, or most of it
+    is encoded (an embedded image, a key)."""
     unreadable = sum(map(len, _UNREADABLE.findall(text)))
     if unreadable and unreadable * 10 >= len(text):
         return True
-    return 2 * sum(len(run) for run in _BLOB.findall(text) if _encoded(run)) > len(text)
+    return 2 * sum(len(run) for run in _BLOB.findall(text) if _is_base64(run)) > len(text)
 
 
-def is_boilerplate(passage: Passage) -> bool:
+def _is_boilerplate(passage: Passage) -> bool:
     """Whether the text belongs to the page rather than to its subject: a consent banner, a
     copyright line, navigation, a bare list of links to other pages."""
     if len(passage.text) <= _LONGEST_BANNER and (
@@ -79,47 +97,12 @@ def is_boilerplate(passage: Passage) -> bool:
     return _is_link_list(passage)
 
 
-DEFAULT_RULES: tuple[Rule, ...] = (
-    (Reason.BINARY, is_binary),
-    (Reason.EMPTY, is_empty),
-    (Reason.BOILERPLATE, is_boilerplate),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """Keeps passages out of a store by rule; the first rule that holds gives the reason.
-
-    What it decides on a document depends on that document alone.
-    """
-
-    rules: tuple[Rule, ...] = DEFAULT_RULES
-
-    def check(self, passages: Iterable[Passage]) -> GuardReport:
-        """Judge passages, given in reading order; of equal ones the first is kept."""
-        kept: list[Passage] = []
-        drops: list[Drop] = []
-        seen: set[tuple[str, ...]] = set()
-        for passage in passages:
-            reason = next((reason for reason, holds in self.rules if holds(passage)), None)
-            if reason is None:
-                key = _identity(passage)
-                reason = Reason.DUPLICATE if key in seen else None
-                seen.add(key)
-            if reason is None:
-                kept.append(passage)
-            else:
-                drops.append(Drop(passage.document, passage.order_index, reason))
-        return GuardReport(tuple(kept), tuple(drops))
-
-
 def check_embedder(
     stored: str, new: str, *, location: str = "the store", allow_mixed: bool = False
 ) -> None:
-    """Refuse vectors of another embedder than the store's.
+    """Raise ``EmbedderMismatch`` if ``new`` is not the embedder version of the store.
 
-    ``stored`` and ``new`` are embedder versions; a store without one is still empty and
-    takes any. Raises ``EmbedderMismatch`` unless ``allow_mixed``.
+    A store without a version is still empty and takes any.
     """
     if stored and stored != new and not allow_mixed:
         raise EmbedderMismatch(
@@ -129,13 +112,13 @@ def check_embedder(
 
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
-# Control characters but not white space; U+FFFD stands where a byte could not be decoded.
+# Control characters except white space; U+FFFD stands where a byte could not be decoded.
 _UNREADABLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\ufffd\ufffe\uffff\ud800-\udfff]+")
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}+")
 _LONGEST_BANNER = 600
 
-# Below this a text says little without its heading ("Returns None."), so it counts as the
-# same only under the same headings.
+# A shorter text says little without its heading ("Returns None."), so it is a duplicate only
+# under the same headings.
 _WORDS_THAT_STAND_ALONE = 20
 
 
@@ -145,14 +128,9 @@ def _identity(passage: Passage) -> tuple[str, ...]:
     return (passage.document, " ".join(words), *path)
 
 
-def _encoded(run: str) -> bool:
+def _is_base64(run: str) -> bool:
     # Base64 mixes both cases and digits; a gene, a number or a ruling does not.
-    has = (str.isupper, str.islower, str.isdigit)
-    return all(any(map(kind, run)) for kind in has)
-
-
-def _subject(passage: Passage) -> str:
-    return " ".join((passage.doc_title, *passage.section_path)).casefold()
+    return all(any(map(kind, run)) for kind in (str.isupper, str.islower, str.isdigit))
 
 
 _SITE_USES_COOKIES = re.compile(
@@ -189,14 +167,15 @@ _ABOUT_RIGHTS = re.compile(r"copyright|licen[cs]e|legal|credit|acknowledg|author
 
 
 def _is_copyright(passage: Passage) -> bool:
-    if _ABOUT_RIGHTS.search(_subject(passage)):
+    headings = " ".join((passage.doc_title, *passage.section_path)).casefold()
+    if _ABOUT_RIGHTS.search(headings):
         return False
     marks = 0
     for line in _nonblank_lines(passage.text):
         rest, found = _COPYRIGHT_MARK.subn(" ", line, count=1)
         rest, reserved = _RIGHTS.subn(" ", rest)
         holder = rest.split()
-        # A holder is a name: a line with other words is a sentence about copyright.
+        # A line with other words than names is a sentence about copyright.
         named = all(not word[0].islower() or word in _HOLDER_WORDS for word in holder)
         if not (found or reserved) or not named or len(holder) > 12:
             return False
@@ -218,7 +197,7 @@ _NAVIGATION = frozenset(
     view source, view history, show source, random article, donate
     """.split(",")
 )
-# These alone tell a menu from a list of things that happen to be called so.
+# Without one of these or a separator, a list of such words may be about something else.
 _CERTAIN_NAVIGATION = frozenset(
     item.strip()
     for item in """
@@ -250,7 +229,7 @@ _LINKS_ELSEWHERE = re.compile(
     re.IGNORECASE,
 )
 _ITEM_MARK = re.compile(r"^(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+")
-# An item that goes on to say what its target is: "os.path - work with file names".
+# An item that describes its target: "os.path - work with file names".
 _EXPLAINED = re.compile(r"(?<!\b[A-Z])[.!?;:]$|\s[-–—=]\s|[:;]\s")
 _LONGEST_LINK_TEXT = 8
 

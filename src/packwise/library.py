@@ -138,7 +138,6 @@ class Library:
         candidate why it is in or out.
         """
         from packwise.context.packer import pack
-        from packwise.context.trace_file import keep_trace
 
         reranked = (rerank or self._settings.reranker) != "off"
         most = self._settings.rerank_topk if reranked else self._settings.context_candidates
@@ -153,7 +152,7 @@ class Library:
             budget=budget,
             policy=policy,
         )
-        keep_trace(packed.trace, self._settings)
+        packed.save_trace(self._settings)
         return replace(packed, confidence=ranking.confidence, probability=ranking.probability)
 
     def ask(

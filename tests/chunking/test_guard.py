@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from packwise.documents import Passage, passage_id
 from packwise.errors import EmbedderMismatch
-from packwise.guard import Drop, Guard, Reason, check_embedder
+from packwise.guard import Guard, RejectedPassage, RejectReason, check_embedder
 
 BLOB = base64.b64encode(random.Random(0).randbytes(3000)).decode()
 
@@ -32,12 +32,12 @@ def passage(text, *, path=(), title="Guide", document="guide", order=0):
 
 def reason(text, **where):
     report = Guard().check([passage(text, **where)])
-    return report.drops[0].reason if report.drops else None
+    return report.rejected[0].reason if report.rejected else None
 
 
 @pytest.mark.parametrize("text", ["", "---", "* * *", "→ ← …", "|  |  |", "___", "🙂🙂"])
 def test_what_has_no_letter_or_digit_is_empty(text):
-    assert reason(text) is Reason.EMPTY
+    assert reason(text) is RejectReason.EMPTY
 
 
 @pytest.mark.parametrize("text", ["a", "7", "état", "水", "x = {}", "№ 5"])
@@ -56,7 +56,7 @@ def test_a_single_letter_or_digit_is_not_empty(text):
     ],
 )
 def test_bytes_are_binary(text):
-    assert reason(text) is Reason.BINARY
+    assert reason(text) is RejectReason.BINARY
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_readable_text_is_not_binary(text):
     ],
 )
 def test_a_consent_banner_is_boilerplate(text):
-    assert reason(text) is Reason.BOILERPLATE
+    assert reason(text) is RejectReason.BOILERPLATE
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_text_about_cookies_is_kept(text, title):
     ],
 )
 def test_a_copyright_line_is_boilerplate(text):
-    assert reason(text) is Reason.BOILERPLATE
+    assert reason(text) is RejectReason.BOILERPLATE
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_text_about_rights_is_kept(text, path):
     ],
 )
 def test_navigation_is_boilerplate(text):
-    assert reason(text) is Reason.BOILERPLATE
+    assert reason(text) is RejectReason.BOILERPLATE
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_short_text_that_is_not_navigation_is_kept(text):
     ],
 )
 def test_a_bare_list_of_links_elsewhere_is_boilerplate(text, path):
-    assert reason(text, path=path) is Reason.BOILERPLATE
+    assert reason(text, path=path) is RejectReason.BOILERPLATE
 
 
 @pytest.mark.parametrize(
@@ -199,6 +199,59 @@ def test_lists_that_say_something_are_kept(text, path):
     assert reason(text, path=path) is None
 
 
+def banner(length):
+    """A consent banner of so many characters."""
+    text = "We use cookies on this site. By continuing you agree."
+    return text + " " + "x" * (length - len(text) - 1)
+
+
+def holder(words):
+    """A copyright line whose holder has so many words."""
+    return "© 2024 " + " ".join(["Acme"] * words)
+
+
+def menu(known, other):
+    """A menu of so many known and other items."""
+    return " | ".join(["Home", "News", "Login", "Blog", "Help", "Jobs"][:known] + ["Mill"] * other)
+
+
+@pytest.mark.parametrize(
+    ("last_rejected", "first_kept", "why"),
+    [
+        # Unreadable characters make up a tenth.
+        ("\x00" + "a" * 9, "\x00" + "a" * 10, RejectReason.BINARY),
+        # Encoded runs have 200 characters and make up more than half.
+        (BLOB[:200], BLOB[:199], RejectReason.BINARY),
+        (BLOB[:300] + " " + "a b " * 74, BLOB[:300] + " " + "a b " * 75, RejectReason.BINARY),
+        # A banner, copyright line or menu has at most 600 characters.
+        (banner(600), banner(601), RejectReason.BOILERPLATE),
+        # A copyright holder has at most 12 words.
+        (holder(12), holder(13), RejectReason.BOILERPLATE),
+        # Items of a menu have at most 4 words.
+        (menu(3, 0) + " | A B C D", menu(3, 0) + " | A B C D E", RejectReason.BOILERPLATE),
+        # At least 3 items of a menu are known, and 3 of 5.
+        (menu(3, 2), menu(2, 1), RejectReason.BOILERPLATE),
+        (menu(6, 4), menu(6, 5), RejectReason.BOILERPLATE),
+        # The text of a link has at most 8 words.
+        (
+            "See also\n- Beer and the many other things in it",
+            "See also\n- Beer and the many other good things in it",
+            RejectReason.BOILERPLATE,
+        ),
+    ],
+)
+def test_where_each_threshold_of_a_rule_lies(last_rejected, first_kept, why):
+    assert reason(last_rejected) is why
+    assert reason(first_kept) is None
+
+
+def test_a_text_of_twenty_words_is_a_duplicate_whatever_its_heading():
+    for words, kept in ((19, 2), (20, 1)):
+        text = " ".join(f"word{n}" for n in range(words))
+        twice = [passage(text, path=("A",)), passage(text, path=("B",), order=1)]
+        assert len(Guard().check(twice).kept) == kept
+
+
 LONG = "The valve opens when the pressure rises above the limit that was set at the factory " * 2
 
 
@@ -208,7 +261,7 @@ def test_the_same_text_in_a_document_is_kept_once_whatever_its_case_and_spacing(
     other = passage(LONG.replace("valve", "door"), order=2)
     report = Guard().check([first, again, other])
     assert report.kept == (first, other)
-    assert report.drops == (Drop("guide", 1, Reason.DUPLICATE),)
+    assert report.rejected == (RejectedPassage("guide", 1, RejectReason.DUPLICATE),)
 
 
 def test_a_short_text_under_another_heading_is_no_duplicate():
@@ -219,7 +272,7 @@ def test_a_short_text_under_another_heading_is_no_duplicate():
     ]
     report = Guard().check(texts)
     assert report.kept == tuple(texts[:2])
-    assert report.counts == {Reason.DUPLICATE: 1}
+    assert report.counts == {RejectReason.DUPLICATE: 1}
 
 
 def test_documents_do_not_decide_on_one_another():
@@ -229,8 +282,8 @@ def test_documents_do_not_decide_on_one_another():
     apart = [guard.check(one), guard.check(two)]
     together, reversed_ = guard.check(one + two), guard.check(two + one)
     assert together.kept == apart[0].kept + apart[1].kept
-    assert together.drops == apart[0].drops + apart[1].drops
-    assert set(reversed_.drops) == set(together.drops)
+    assert together.rejected == apart[0].rejected + apart[1].rejected
+    assert set(reversed_.rejected) == set(together.rejected)
 
 
 def test_what_was_kept_out_is_counted_by_reason():
@@ -238,18 +291,12 @@ def test_what_was_kept_out_is_counted_by_reason():
     report = Guard().check(passage(text, order=n) for n, text in enumerate(texts))
     assert [p.text for p in report.kept] == ["Fine."]
     assert report.counts == {
-        Reason.EMPTY: 2,
-        Reason.BINARY: 1,
-        Reason.BOILERPLATE: 1,
-        Reason.DUPLICATE: 1,
+        RejectReason.EMPTY: 2,
+        RejectReason.BINARY: 1,
+        RejectReason.BOILERPLATE: 1,
+        RejectReason.DUPLICATE: 1,
     }
-    assert report.drops[0] == Drop("guide", 0, Reason.EMPTY)
-
-
-def test_rules_of_ones_own_replace_the_default_ones():
-    guard = Guard(rules=((Reason.BOILERPLATE, lambda p: p.text.startswith("AD:")),))
-    report = guard.check([passage("AD: buy"), passage("---", order=1)])
-    assert [p.text for p in report.kept] == ["---"]
+    assert report.rejected[0] == RejectedPassage("guide", 0, RejectReason.EMPTY)
 
 
 @settings(max_examples=100, deadline=None)
@@ -257,7 +304,7 @@ def test_rules_of_ones_own_replace_the_default_ones():
 def test_each_passage_is_either_kept_or_dropped_once_and_a_second_check_changes_nothing(texts):
     passages = [passage(text, order=n) for n, text in enumerate(texts)]
     report = Guard().check(passages)
-    orders = [p.order_index for p in report.kept] + [d.order_index for d in report.drops]
+    orders = [p.order_index for p in report.kept] + [d.order_index for d in report.rejected]
     assert sorted(orders) == list(range(len(texts)))
     assert Guard().check(report.kept).kept == report.kept
 

@@ -225,6 +225,36 @@ def test_pieces_of_a_section_overlap_by_whole_sentences(words, document_of):
         assert repeated.endswith("word.")
 
 
+def repeated_sentences(document, passages):
+    pairs = pairwise(passages)
+    return [document.text[after.start : before.end].count("Nr ") for before, after in pairs]
+
+
+@pytest.mark.parametrize(
+    ("overlap", "sentences"),
+    [
+        (0.0, [0, 0, 0]),
+        # An even passage has 80 tokens: a sentence of 10 is twice what is wanted, or more.
+        (0.055, [0, 0, 0, 0]),
+        (0.07, [1, 1, 1, 1]),
+        (0.2, [2, 2, 2, 2]),
+        (0.3, [3, 3, 3, 3, 3]),
+    ],
+)
+def test_the_overlap_is_the_share_the_setting_names(words, document_of, overlap, sentences):
+    document = document_of([((), [(TEXT, prose(0, 40))])])
+    settings = Settings(passage_tokens=100, passage_overlap=overlap)
+    assert repeated_sentences(document, chunk(document, words, settings)) == sentences
+
+
+def test_by_default_an_eighth_of_a_passage_repeats_the_one_before(words, document_of):
+    document = document_of([((), [(TEXT, " ".join([prose(0, 40)] * 6))])])
+    passages = chunk(document, words, Settings())
+    sizes = [words.count(passage.text) for passage in passages]
+    assert sizes == [300, 300, 300, 310, 300, 300, 300, 300, 300]
+    assert repeated_sentences(document, passages) == [4] * 8
+
+
 def test_a_sentence_is_not_repeated_in_part(words, document_of):
     long = "; ".join(["and so it goes on"] * 30) + "."
     document = document_of([((), [(TEXT, f"{long} {prose(0, 20)}")])])

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.context.reading import read, unit_spans
+from packwise.context.passage_features import passage_features, unit_spans
 
 
 def units(text):
@@ -40,17 +40,19 @@ def test_what_announces_a_list_stays_with_its_first_item():
     assert units("Take these:\n- one\n- two") == ["Take these:\n- one", "- two"]
 
 
-def test_a_sentence_that_speaks_of_the_one_before_leans_on_it():
-    reading = read("The tower was built in 1889. It is 300 m tall. Paris owns the tower.")
-    assert reading.leaning == 0b010
-    assert read("It is 300 m tall.").leaning == 0
+def test_a_sentence_that_refers_to_the_one_before_depends_on_it():
+    features = passage_features(
+        "The tower was built in 1889. It is 300 m tall. Paris owns the tower."
+    )
+    assert features.dependent == 0b010
+    assert passage_features("It is 300 m tall.").dependent == 0
 
 
 def test_terms_are_known_by_the_units_they_occur_in():
-    reading = read("Keys rotate yearly. The vault keeps a key. Nothing else.")
-    assert reading.where["key"] == 0b011
-    assert reading.where["vault"] == 0b010
-    assert "the" not in reading.where
+    features = passage_features("Keys rotate yearly. The vault keeps a key. Nothing else.")
+    assert features.term_units["key"] == 0b011
+    assert features.term_units["vault"] == 0b010
+    assert "the" not in features.term_units
 
 
 @given(st.text(alphabet="ab .!?\n|`-:1\t", max_size=120))
@@ -63,4 +65,4 @@ def test_units_hold_every_character_that_is_not_space_in_order(text):
         rest.append(text[at:a])
         at = b
     assert not "".join([*rest, text[at:]]).strip()
-    assert read(text).everything == (1 << len(spans)) - 1
+    assert passage_features(text).all_units == (1 << len(spans)) - 1

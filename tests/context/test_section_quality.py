@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.context.quality import (
-    QUALITY_THRESHOLD,
-    STOP_WORDS,
-    Spared,
-    keep_section,
-    section_quality,
-    spared,
-)
+from packwise.context.passage_features import STOP_WORDS, Exemption, exemption, section_quality
 
 QUESTION = "quantum entanglement"
 
@@ -64,13 +57,10 @@ def test_punctuation_and_case_cost_no_match_and_are_no_words():
     ("words", "matched", "kept"),
     [(2, 0, False), (20, 0, False), (50, 0, True), (50, 2, True), (200, 0, True), (200, 2, True)],
 )
-def test_the_filter_keeps_what_reaches_the_threshold(words, matched, kept):
-    assert keep_section(section(words, matched), QUESTION) is kept
-    assert (section_quality(section(words, matched), QUESTION) >= QUALITY_THRESHOLD) is kept
-
-
-def test_without_a_question_nothing_is_filtered():
-    assert keep_section("See also.", None)
+def test_the_specifications_threshold_of_three_tenths_parts_stubs_from_sections(
+    words, matched, kept
+):
+    assert (section_quality(section(words, matched), QUESTION) >= 0.3) is kept
 
 
 def test_stop_words_are_function_words_only():
@@ -83,12 +73,12 @@ def test_stop_words_are_function_words_only():
 @pytest.mark.parametrize(
     ("text", "question", "why"),
     [
-        ("A mirror is a server that keeps a copy.", "What is a mirror?", Spared.DEFINITION),
-        ("Mirror: a server that keeps a copy.", "define mirror", Spared.DEFINITION),
-        ("TTL stands for time to live.", "What does TTL mean?", Spared.DEFINITION),
-        ("os.path.join(path, *paths) -> str", "how does path.join work?", Spared.SIGNATURE),
-        ("| timeout | 30 s |", "What is the default timeout?", Spared.TABLE_ROW),
-        ("timeout\t30 s", "What is the default timeout?", Spared.TABLE_ROW),
+        ("A mirror is a server that keeps a copy.", "What is a mirror?", Exemption.DEFINITION),
+        ("Mirror: a server that keeps a copy.", "define mirror", Exemption.DEFINITION),
+        ("TTL stands for time to live.", "What does TTL mean?", Exemption.DEFINITION),
+        ("os.path.join(path, *paths) -> str", "how does path.join work?", Exemption.SIGNATURE),
+        ("| timeout | 30 s |", "What is the default timeout?", Exemption.TABLE_ROW),
+        ("timeout\t30 s", "What is the default timeout?", Exemption.TABLE_ROW),
         ("See also.", "What is a mirror?", None),
         ("See also: mirror", "What is a mirror?", None),
         ("Main article: mirror", "What is a mirror?", None),
@@ -99,22 +89,21 @@ def test_stop_words_are_function_words_only():
         ("A mirror is a server. " + "More words follow here. " * 30, "What is a mirror?", None),
     ],
 )
-def test_a_short_passage_that_answers_directly_is_spared(text, question, why):
-    assert spared(text, question) is why
+def test_a_short_passage_that_answers_directly_is_exemption(text, question, why):
+    assert exemption(text, question) is why
     if why is not None:
         assert section_quality(text, question) == 0.0
-        assert keep_section(text, question)
 
 
-def test_a_short_definition_of_its_own_heading_is_spared():
+def test_a_short_definition_of_its_own_heading_is_exemption():
     text = "Lilu is a masculine Akkadian word for a spirit."
-    assert spared(text, "What was the demon called?") is None
-    assert spared(text, "What was the demon called?", heading="Lilu") is Spared.DEFINITION
+    assert exemption(text, "What was the demon called?") is None
+    assert exemption(text, "What was the demon called?", heading="Lilu") is Exemption.DEFINITION
     born = 'Sergio "Kun" Agüero (born 2 June 1988) is a footballer who plays as a striker.'
-    assert spared(born, "Which position?", heading="Sergio Agüero") is Spared.DEFINITION
+    assert exemption(born, "Which position?", heading="Sergio Agüero") is Exemption.DEFINITION
 
 
 @given(st.text(max_size=300), st.text(max_size=60))
 def test_any_text_has_a_score_between_0_and_1(content, question):
     assert 0.0 <= section_quality(content, question) <= 1.0
-    spared(content, question)
+    exemption(content, question)

@@ -3,7 +3,7 @@
 import pytest
 from packing_world import MemoryStore, passage
 
-from packwise.context.evidence import STRENGTHS, Strengths
+from packwise.context.candidate_pool import DEFAULT_PARAMS, RelevanceParams
 from packwise.context.packer import pack
 from packwise.models.tokens import token_counter
 from packwise.settings import Settings
@@ -13,7 +13,7 @@ FIRST = "The garden beside the tower is open every day of the long summer to all
 TELLING = "The lens grinder who built the Uppsala telescope was Anders Berg, a quiet man of Gävle."
 
 
-def packed(strengths: Strengths = STRENGTHS) -> str:
+def packed(params: RelevanceParams = DEFAULT_PARAMS) -> str:
     store = MemoryStore([passage("garden", FIRST), passage("letters", TELLING)])
     context = pack(
         QUESTION,
@@ -22,7 +22,7 @@ def packed(strengths: Strengths = STRENGTHS) -> str:
         settings=Settings.load({}, packing_quality_threshold=0.0),
         counter=token_counter("gpt-4o"),
         budget=40,
-        strengths=strengths,
+        relevance_params=params,
     )
     assert len(context.passages) == 1
     return context.passages[0].document
@@ -33,13 +33,13 @@ def test_a_sentence_with_all_the_words_beats_a_better_rank():
 
 
 @pytest.mark.parametrize(
-    "strengths",
-    [Strengths(words=0.0, fits=0.0), Strengths(scattered=2.0, in_one_place=3.0)],
+    "params",
+    [RelevanceParams(words=0.0, match=0.0), RelevanceParams(scattered=2.0, in_one_place=3.0)],
     ids=["words count for nothing", "no question is answered in one place"],
 )
-def test_where_words_do_not_decide_rank_does(strengths):
-    assert packed(strengths) == "garden"
+def test_where_words_do_not_decide_rank_does(params):
+    assert packed(params) == "garden"
 
 
 def test_a_rank_that_counts_for_more_than_words_decides():
-    assert packed(Strengths(rank_decay=20.0)) == "garden"
+    assert packed(RelevanceParams(rank_decay=20.0)) == "garden"

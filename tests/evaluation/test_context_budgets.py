@@ -13,7 +13,7 @@ import packwise
 from packwise.candidates import Scores
 from packwise.cli import app
 from packwise.context.packer import Context, PackedPassage
-from packwise.context.trace import Knobs, PackingTrace, Selected
+from packwise.context.trace import PackingTrace, Selected
 from packwise.errors import DataError
 from packwise.evaluation.contexts import (
     gold_answers,
@@ -25,7 +25,6 @@ from packwise.evaluation.contexts import (
 from packwise.evaluation.data import Question, Span, load_dataset
 from packwise.settings import Settings
 
-KNOBS = Knobs(2, 1, 0.5, 0.1, True, 0.03, 0.3)
 LONG = " ".join(f"word{i}" for i in range(30))
 
 
@@ -52,14 +51,14 @@ def context(*pieces, tokens=100, question="who?"):
         )
         selected.append(
             Selected(
-                identity, document, marker, count, marker, Scores(), 0.5, None, 0.0, (), 1.0, 0.1,
-                0.1, 1, 1, None, span,
+                identity, marker, document, count, marker, Scores(), 0.5, None, 0.0, (), 1.0, 0.1,
+                0.1, (1, 1), False, None, span,
             )
         )  # fmt: skip
         text += f"[{marker}] {said}\n\n"
     trace = PackingTrace(
         question, "other", "coverage", "greedy", "o200k_base", True, 500, tokens, 0, 0.5, False,
-        KNOBS, tuple(selected), (), (),
+        {}, tuple(selected), (), (),
     )  # fmt: skip
     return Context(question, text, tokens, 500, tuple(passages), trace)
 

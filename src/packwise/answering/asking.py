@@ -32,7 +32,6 @@ from packwise.answering.synthesis import Written
 from packwise.candidates import Candidate
 from packwise.context.layout import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
-from packwise.context.trace_file import keep_trace
 from packwise.errors import ModelError, SettingError, UsageError
 from packwise.language.analyzer import terms
 from packwise.models.base import CrossEncoder, Embedder, TokenCounter
@@ -373,7 +372,7 @@ class _Asking:
             prompt = synthesis_prompt(self._question, evidence, examples)
             over = counter.count(prompt.system) + counter.count(prompt.user) - budget
             if over <= 0 and evidence:
-                keep_trace(context.trace, self._settings)
+                context.save_trace(self._settings)
                 return context, evidence, examples
             if context.passages and over > 0:
                 # Fewer passages also need fewer fences: not all of the excess is text.
@@ -422,7 +421,7 @@ class _Asking:
 
     def _extract(self, candidates: Sequence[Candidate]) -> Answer:
         context = self._pack(candidates, None, self._request.budget)
-        keep_trace(context.trace, self._settings)
+        context.save_trace(self._settings)
         with self._progress.trace.stage("extract") as stage:
             known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
             found = extract(

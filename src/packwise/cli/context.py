@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -14,19 +15,34 @@ from packwise.settings import PACKING_POLICIES
 
 if TYPE_CHECKING:
     from packwise.context.packer import Context
+    from packwise.context.trace import Dropped, Selected
+
+
+_PACKING_OPTIONS = (
+    ("per-doc-cap", "N", "PACKING_PER_DOC_CAP", "Most passages per document"),
+    ("per-section-cap", "N", "PACKING_PER_SECTION_CAP", "Most passages per section"),
+    ("novelty-alpha", "X", "PACKING_NOVELTY_ALPHA", "Weight of novelty against relevance"),
+    ("answerability-bonus", "X", "PACKING_ANSWERABILITY_BONUS", "Bonus for likely answers"),
+    ("reunification", "on|off", "SECTION_REUNIFICATION", "Attach the neighbours of passages"),
+    ("token-price", "X", "PACKWISE_PACKING_TOKEN_PRICE", "What a thousand tokens must add"),
+)
+
+
+def _packing_options(command: Callable[..., None]) -> Callable[..., None]:
+    for name, form, variable, text in reversed(_PACKING_OPTIONS):
+        setting = variable.removeprefix("PACKWISE_").lower()
+        option = click.option(f"--{name}", setting, metavar=form, help=f"{text} ({variable}).")
+        command = option(command)
+    return command
 
 
 @click.command()
 @click.argument("store")
 @click.argument("question")
-@click.option("--budget", type=int, default=None, metavar="N", help="Most tokens of the text.")
-@click.option(
-    "--policy", type=click.Choice(PACKING_POLICIES), default=None, help="How passages are chosen."
-)
+@click.option("--budget", type=int, metavar="N", help="Most tokens of the text.")
+@click.option("--policy", type=click.Choice(PACKING_POLICIES), help="How passages are chosen.")
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="hybrid", help="Which legs.")
-@click.option(
-    "--fusion", type=click.Choice(get_args(Fusion)), default=None, help="How the legs are joined."
-)
+@click.option("--fusion", type=click.Choice(get_args(Fusion)), help="How the legs are joined.")
 @click.option(
     "--where",
     multiple=True,
@@ -41,44 +57,9 @@ if TYPE_CHECKING:
     type=click.Choice(("local", "api")),
     help="Count with a stated margin, or ask Claude's API (PACKWISE_TOKEN_COUNTS).",
 )
-@click.option(
-    "--per-doc-cap",
-    "packing_per_doc_cap",
-    metavar="N",
-    help="Passages a document may give (PACKING_PER_DOC_CAP).",
-)
-@click.option(
-    "--per-section-cap",
-    "packing_per_section_cap",
-    metavar="N",
-    help="Passages a section may give (PACKING_PER_SECTION_CAP).",
-)
-@click.option(
-    "--novelty-alpha",
-    "packing_novelty_alpha",
-    metavar="X",
-    help="Weight of novelty against relevance (PACKING_NOVELTY_ALPHA).",
-)
-@click.option(
-    "--answerability-bonus",
-    "packing_answerability_bonus",
-    metavar="X",
-    help="Bonus of what looks like an answer (PACKING_ANSWERABILITY_BONUS).",
-)
-@click.option(
-    "--reunification",
-    "section_reunification",
-    metavar="on|off",
-    help="Attach the neighbours of a passage (SECTION_REUNIFICATION).",
-)
-@click.option(
-    "--token-price",
-    "packing_token_price",
-    metavar="X",
-    help="What a thousand tokens must bring (PACKWISE_PACKING_TOKEN_PRICE).",
-)
+@_packing_options
 @click.option("--trace", is_flag=True, help="Show why each passage is in or out.")
-@click.option("--html", default=None, metavar="FILE", help="Write the trace there as a page.")
+@click.option("--html", metavar="FILE", help="Write the trace there as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def context(
     store: str,
@@ -91,16 +72,16 @@ def context(
     trace: bool,
     html: str | None,
     as_json: bool,
-    **knobs: Any,
+    **packing: Any,
 ) -> None:
     """Pack the passages of STORE that answer QUESTION into a text of at most N tokens.
 
-    What is not given is as the environment says; `packwise settings` shows it.
+    Options that are not given are taken from the environment; see `packwise settings`.
     """
     from packwise.library import open_library
     from packwise.settings import Settings
 
-    with open_library(store, settings=Settings.load(**knobs)) as library:
+    with open_library(store, settings=Settings.load(**packing)) as library:
         packed = library.context(
             question, budget, policy=policy, mode=mode, fusion=fusion, where=parse_where(where)
         )
@@ -130,30 +111,17 @@ def _show_trace(packed: Context) -> None:
     table = Table(title="why each passage is in or out")
     for column in ("", "passage", "tokens", "score", "bonus", "novelty", "why"):
         table.add_column(column, justify="left" if column in ("", "passage", "why") else "right")
+
+    def add(marker: str, entry: Selected | Dropped, why: str, style: str) -> None:
+        scores = (number(value) for value in (entry.scores.final, entry.bonus, entry.novelty))
+        tokens = str(entry.tokens if marker else entry.tokens or "-")
+        table.add_row(marker, clean(entry.id), tokens, *scores, clean(why), style=style)
+
     for entry in packed.trace.selected:
         why = f"attached to {entry.attached_to}" if entry.attached_to else "in"
         if entry.reduced:
-            why += f", {entry.units} of {entry.of_units} sentences"
-        table.add_row(
-            f"[{entry.marker}]",
-            clean(entry.id),
-            str(entry.tokens),
-            number(entry.scores.final),
-            number(entry.bonus),
-            number(entry.novelty),
-            clean(why),
-            style="green",
-        )
+            why += f", {entry.sentences[0]} of {entry.sentences[1]} sentences"
+        add(f"[{entry.marker}]", entry, why, "green")
     for entry in packed.trace.dropped:
-        of = f" {entry.of}" if entry.of else ""
-        table.add_row(
-            "",
-            clean(entry.id),
-            str(entry.tokens or "-"),
-            number(entry.scores.final),
-            number(entry.bonus),
-            number(entry.novelty),
-            clean(f"{entry.reason.value}{of}"),
-            style="dim",
-        )
+        add("", entry, " ".join(filter(None, (entry.reason.value, entry.of))), "dim")
     out().print(table)

@@ -1,4 +1,4 @@
-"""How a context reads, and what each piece of it costs.
+"""How a context reads, what each piece of it costs, and a draft that keeps to the budget.
 
     # Title of the best document
     ## Section > Subsection
@@ -9,8 +9,8 @@
     # Title of the next document
     [3] ...
 
-Documents come best first, their passages in reading order, a title once a document and a
-section path whenever it changes. Overlapping passages of a document become one stretch.
+Documents come best first, their passages in reading order. A title is shown once per
+document, a section path whenever it changes. Overlapping passages become one excerpt.
 
 Every line that begins a piece starts with ``#`` or ``[``, and every piece ends with a line
 break. The tokenizers never join those two, so the tokens of the pieces add up exactly.
@@ -22,60 +22,66 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
-from packwise.context.pool import Entry
-from packwise.context.reading import read
-from packwise.documents import Passage
+from packwise.context.candidate_pool import PoolEntry
+from packwise.context.passage_features import passage_features
 from packwise.models.base import TokenCounter
 
 GAP, LINE_GAP = " … ", "\n…\n"
-"""What stands for sentences left out, within a line and between lines."""
+"""What stands for omitted sentences, within a line and between lines."""
 
 _BLOCK_END = "\n\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """An entry and which of its units are shown, as bits."""
+class SelectedUnits(NamedTuple):
+    """An entry and which of its units are shown."""
 
-    entry: Entry
+    entry: PoolEntry
     units: int
 
+    @property
+    def start(self) -> int:
+        return self.entry.passage.start
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.entry.passage.text)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """All units of the entry, as offsets in the document."""
+        return [(self.start + a, self.start + b) for a, b in self.entry.features.units]
+
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Excerpt:
     """One cited piece of the context: a passage, part of it, or several that overlap.
 
-    ``spans`` are its pieces as offsets in the document. ``shares`` is the text that each of
-    the parts brought, the earlier ones first; ``shown`` how many of its units can be read.
+    ``spans`` are its pieces as offsets in the document. ``added`` is the text that each of
+    the parts adds to the earlier ones, ``shown`` the number of its units that are visible.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[SelectedUnits, ...]
     spans: tuple[tuple[int, int], ...]
     text: str
-    shares: tuple[str, ...]
+    added: tuple[str, ...]
     shown: tuple[int, ...]
 
     @property
     def reduced(self) -> bool:
         """Whether sentences of its passages are left out."""
-        units = [len(part.entry.reading.units) for part in self.parts]
-        return any(shown < all_ for shown, all_ in zip(self.shown, units, strict=True))
-
-    @property
-    def passage(self) -> Passage:
-        """The first passage of the stretch."""
-        return self.parts[0].entry.passage
+        return any(
+            shown < len(part.entry.features.units)
+            for part, shown in zip(self.parts, self.shown, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A context in pieces, which joined are the text.
+    """A context in pieces; joined they are the text. ``blocks`` are the positions of the
+    pieces that hold the excerpts."""
 
-    ``blocks`` says which of the pieces hold the stretches, in order.
-    """
-
-    stretches: tuple[Stretch, ...]
+    excerpts: tuple[Excerpt, ...]
     pieces: tuple[str, ...]
     blocks: tuple[int, ...]
 
@@ -84,46 +90,44 @@ class Layout:
         return "".join(self.pieces)
 
 
-def lay_out(parts: Iterable[Part]) -> Layout:
-    """The parts in the order and form in which they are read."""
-    documents: dict[str, list[Part]] = {}
+def lay_out(parts: Iterable[SelectedUnits]) -> Layout:
+    """Put the parts into the order and form in which they are read."""
+    documents: dict[str, list[SelectedUnits]] = {}
     for part in parts:
         if part.units:
             documents.setdefault(part.entry.passage.document, []).append(part)
     best_first = sorted(documents.values(), key=lambda group: min(p.entry.rank for p in group))
-    stretches: list[Stretch] = []
+    excerpts: list[Excerpt] = []
     pieces: list[str] = []
     blocks: list[int] = []
     for group in best_first:
-        title = title_line(group[0].entry.passage)
+        title = title_line(group[0].entry.passage.doc_title)
         if title:
             pieces.append(title)
         section = ""
-        for stretch in stretches_of(group):
-            line = section_line(stretch.passage)
+        for excerpt in _excerpts(group):
+            passage = excerpt.parts[0].entry.passage
+            line = section_line(passage.doc_title, passage.section_path)
             if line and line != section:
                 pieces.append(line)
             section = line
-            stretches.append(stretch)
+            excerpts.append(excerpt)
             blocks.append(len(pieces))
-            pieces.append(block(len(stretches), stretch.text))
+            pieces.append(block(len(excerpts), excerpt.text))
     if pieces:
         pieces[-1] = pieces[-1].removesuffix(_BLOCK_END)
-    return Layout(tuple(stretches), tuple(pieces), tuple(blocks))
+    return Layout(tuple(excerpts), tuple(pieces), tuple(blocks))
 
 
-def title_line(passage: Passage) -> str:
-    """The line that opens a document; empty for one without a title."""
-    title = _one_line(passage.doc_title)
-    return f"# {title}\n" if title else ""
+def title_line(title: str) -> str:
+    """The line above a document; empty for one without a title."""
+    return f"# {_one_line(title)}\n" if title.strip() else ""
 
 
-def section_line(passage: Passage) -> str:
-    """The line that opens a section; empty for text that has no heading of its own."""
-    title = _one_line(passage.doc_title)
-    parts = [_one_line(part) for part in passage.section_path]
-    shown = " > ".join(part for part in parts if part and part != title)
-    return f"## {shown}\n" if shown else ""
+def section_line(title: str, path: Sequence[str]) -> str:
+    """The line above a section; empty for text that has no heading of its own."""
+    parts = [part for part in map(_one_line, path) if part and part != _one_line(title)]
+    return f"## {' > '.join(parts)}\n" if parts else ""
 
 
 def _one_line(heading: str) -> str:
@@ -131,14 +135,14 @@ def _one_line(heading: str) -> str:
 
 
 def block(marker: int, text: str) -> str:
-    """A cited piece with its marker, as it stands in the context."""
+    """An excerpt with its marker, as it stands in the context."""
     return f"[{marker}] {text}{_BLOCK_END}"
 
 
 @lru_cache(maxsize=4096)
 def unit_costs(counter: TokenCounter, text: str) -> tuple[int, ...]:
     """The tokens of each unit of a text, with the white space before it."""
-    units = read(text).units
+    units = passage_features(text).units
     starts = [0, *(end for _, end in units)][: len(units)]
     pieces = [
         f" {text[a:b]}" if i == 0 else text[start:b]
@@ -149,37 +153,40 @@ def unit_costs(counter: TokenCounter, text: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def block_cost(counter: TokenCounter) -> int:
-    """The tokens of a marker and of the line breaks after a passage."""
+    """The tokens of a marker and of the line breaks after an excerpt."""
     return counter.count(block(1, "").rstrip()) + counter.count(_BLOCK_END)
 
 
-def stretches_of(parts: Sequence[Part]) -> list[Stretch]:
-    """The parts of one document as stretches in reading order."""
-    ordered = sorted(
-        parts, key=lambda p: (p.entry.passage.start, p.entry.passage.end, p.entry.rank)
-    )
+@lru_cache(maxsize=4096)
+def header_costs(counter: TokenCounter, title: str, path: tuple[str, ...]) -> tuple[int, int]:
+    """The tokens of the title line and of the section line."""
+    above, section = title_line(title), section_line(title, path)
+    return counter.count(above) if above else 0, counter.count(section) if section else 0
+
+
+def _excerpts(parts: Sequence[SelectedUnits]) -> list[Excerpt]:
+    """The parts of one document as excerpts in reading order."""
     chains: list[_Chain] = []
-    for part in ordered:
+    for part in sorted(parts, key=lambda p: (p.start, p.entry.passage.end, p.entry.rank)):
         if not (chains and chains[-1].join(part)):
             chains.append(_Chain(part))
-    return [stretch for chain in chains for stretch in chain.stretches()]
+    return [excerpt for chain in chains for excerpt in chain.excerpts()]
 
 
 class _Chain:
     """Passages of a document each of which overlaps or touches the next, so that the
     document's text between the first and the last is known."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: SelectedUnits) -> None:
         self._parts = [part]
-        self._start = part.entry.passage.start
+        self._start = part.start
         self._text = part.entry.passage.text
 
-    def join(self, part: Part) -> bool:
-        """Take the next passage, if it overlaps or touches and tells the same text."""
+    def join(self, part: SelectedUnits) -> bool:
+        """Add the next passage, if it overlaps or touches and has the same text."""
         passage = part.entry.passage
         shared = self._start + len(self._text) - passage.start
-        same_section = passage.section_path == self._parts[-1].entry.passage.section_path
-        if shared < 0 or not same_section:
+        if shared < 0 or passage.section_path != self._parts[-1].entry.passage.section_path:
             return False
         known = self._text[passage.start - self._start :]
         if known[: len(passage.text)] != passage.text[:shared]:
@@ -188,66 +195,131 @@ class _Chain:
         self._parts.append(part)
         return True
 
-    def stretches(self) -> list[Stretch]:
-        """The chosen text of the chain; parts that touch or share text stay together."""
-        stretches: list[Stretch] = []
+    def excerpts(self) -> list[Excerpt]:
+        """The selected text of the chain; parts that touch or share text stay together."""
+        excerpts: list[Excerpt] = []
         spans: list[tuple[int, int]] = []
         members: list[int] = []
         for start, end in self._spans():
-            around = [
-                i for i, (a, b) in enumerate(map(_extent, self._parts)) if a < end and start < b
+            holders = [
+                i for i, part in enumerate(self._parts) if part.start < end and start < part.end
             ]
-            if spans and not set(around) & set(members):
-                stretches.append(self._stretch(members, spans))
+            if spans and not set(holders) & set(members):
+                excerpts.append(self._excerpt(members, spans))
                 spans, members = [], []
             spans.append((start, end))
-            members.extend(i for i in around if i not in members)
-        stretches.append(self._stretch(members, spans))
-        return stretches
+            members.extend(i for i in holders if i not in members)
+        return [*excerpts, self._excerpt(members, spans)]
 
     def _spans(self) -> list[tuple[int, int]]:
-        """The chosen units as spans of the document, joined where only space lies between."""
-        chosen = sorted(
-            (part.entry.passage.start + a, part.entry.passage.start + b)
+        """The selected units as spans of the document, joined where only space lies between."""
+        selected = sorted(
+            span
             for part in self._parts
-            for i, (a, b) in enumerate(part.entry.reading.units)
+            for i, span in enumerate(part.spans())
             if part.units >> i & 1
         )
         joined: list[tuple[int, int]] = []
-        for start, end in chosen:
+        for start, end in selected:
             if joined and not self._between(joined[-1][1], start).strip():
                 joined[-1] = (joined[-1][0], max(joined[-1][1], end))
             else:
                 joined.append((start, end))
         return joined
 
-    def _stretch(self, members: list[int], spans: list[tuple[int, int]]) -> Stretch:
-        shown = [self._between(*spans[0])]
+    def _excerpt(self, members: list[int], spans: list[tuple[int, int]]) -> Excerpt:
+        text = [self._between(*spans[0])]
         for (_, before), (start, end) in pairwise(spans):
-            shown.append(LINE_GAP if "\n" in self._between(before, start) else GAP)
-            shown.append(self._between(start, end))
-        parts = [self._parts[i] for i in members]
-        told = self._start
-        shares: list[str] = []
+            text.append(LINE_GAP if "\n" in self._between(before, start) else GAP)
+            text.append(self._between(start, end))
+        parts = tuple(self._parts[i] for i in members)
+        reached = self._start
+        added: list[str] = []
         for part in parts:
-            upper = max(told, _extent(part)[1])
-            texts = [self._between(max(a, told), min(b, upper)) for a, b in spans]
-            shares.append(" ".join(text for text in texts if text))
-            told = upper
-        read_ = tuple(_shown(part, spans) for part in parts)
-        return Stretch(tuple(parts), tuple(spans), "".join(shown), tuple(shares), read_)
+            upper = max(reached, part.end)
+            texts = [self._between(max(a, reached), min(b, upper)) for a, b in spans]
+            added.append(" ".join(filter(None, texts)))
+            reached = upper
+        shown = tuple(
+            sum(any(a <= x and y <= b for a, b in spans) for x, y in part.spans()) for part in parts
+        )
+        return Excerpt(parts, tuple(spans), "".join(text), tuple(added), shown)
 
     def _between(self, start: int, end: int) -> str:
         return self._text[start - self._start : max(start, end) - self._start]
 
 
-def _shown(part: Part, spans: Sequence[tuple[int, int]]) -> int:
-    """How many units of a part lie within the spans, whichever part they were chosen of."""
-    start = part.entry.passage.start
-    units = part.entry.reading.units
-    return sum(any(a <= start + x and start + y <= b for a, b in spans) for x, y in units)
+class Pick(NamedTuple):
+    """Units of an entry that are added to a draft together.
+
+    ``value`` is whatever the policy maximises.
+    """
+
+    entry: int
+    units: int
+    value: float
+    cost: int
+
+    @property
+    def density(self) -> float:
+        """Value per token."""
+        return self.value / max(self.cost, 1)
 
 
-def _extent(part: Part) -> tuple[int, int]:
-    passage = part.entry.passage
-    return passage.start, passage.start + len(passage.text)
+class ContextDraft:
+    """The entries to choose from and the units picked so far."""
+
+    def __init__(self, entries: Iterable[PoolEntry], counter: TokenCounter, budget: int) -> None:
+        self.entries = list(entries)
+        self.units = [0] * len(self.entries)
+        self.picks: list[Pick] = []
+        self.budget = budget
+        self._counter = counter
+        self._layout: Layout | None = None
+        self._tokens: int | None = None
+
+    def add_entry(self, entry: PoolEntry) -> int:
+        """Offer one more entry; returns its index."""
+        self.entries.append(entry)
+        self.units.append(0)
+        return len(self.entries) - 1
+
+    def add(self, pick: Pick) -> None:
+        self.units[pick.entry] |= pick.units
+        self.picks.append(pick)
+        self._layout = self._tokens = None
+
+    def remove(self, pick: Pick) -> None:
+        """Take a pick out; units that another pick holds too stay."""
+        self.picks.remove(pick)
+        self.units[pick.entry] = 0
+        for other in self.picks:
+            if other.entry == pick.entry:
+                self.units[pick.entry] |= other.units
+        self._layout = self._tokens = None
+
+    def selected(self) -> list[int]:
+        """The entries of which something is shown, by index."""
+        return [i for i, units in enumerate(self.units) if units]
+
+    def layout(self) -> Layout:
+        if self._layout is None:
+            selected = self.selected()
+            self._layout = lay_out(SelectedUnits(self.entries[i], self.units[i]) for i in selected)
+        return self._layout
+
+    def tokens(self) -> int:
+        """The tokens of the draft, its pieces counted one by one."""
+        if self._tokens is None:
+            self._tokens = sum(self._counter.count_many(self.layout().pieces))
+        return self._tokens
+
+    def shrink(self) -> int:
+        """Remove the picks of lowest density until the draft fits; returns the tokens left."""
+        while (used := self.tokens()) > self.budget:
+            self.remove_lowest()
+        return self.budget - used
+
+    def remove_lowest(self) -> None:
+        """Remove the pick of the lowest density; of equal ones the latest."""
+        self.remove(min(reversed(self.picks), key=lambda pick: pick.density))

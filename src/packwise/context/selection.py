@@ -1,273 +1,274 @@
-"""Buying units with tokens, the best worth per token first.
-
-What an entry can offer only shrinks as others are bought, but for the titles they pay. So
-bounds on the offers are kept in a heap and only those at its top are worked out.
-"""
+"""Greedy selection of units under a token budget, and what a policy takes and returns."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from packwise.context.caps import WITHIN, Beyond, beyond_caps, cap_of
-from packwise.context.covered_text import Told
-from packwise.context.draft_context import Draft, Step
-from packwise.context.evidence import Evidence
-from packwise.context.knapsack import Group, Option
-from packwise.context.layout import block_cost, section_line, title_line, unit_costs
-from packwise.context.novelty import Likeness, novelty
-from packwise.context.pool import Entry
-from packwise.context.trace import Cap, Reason
+from packwise.context.candidate_pool import (
+    CandidatePool,
+    EntryBuilder,
+    EntryValue,
+    PoolEntry,
+    Relevance,
+)
+from packwise.context.layout import ContextDraft, Pick, block_cost, header_costs, unit_costs
+from packwise.context.redundancy import (
+    WITHIN_CAPS,
+    CapExcess,
+    CoveredText,
+    SelectedSimilarity,
+    cap_excess,
+    cap_trace,
+    novelty,
+)
+from packwise.context.trace import Cap, Dropped, DropReason
 from packwise.models.base import TokenCounter, Vectors
 from packwise.settings import Settings
+from packwise.stores.base import Store
 
-# A gap between two sentences is shown by a mark of so many tokens.
+# Tokens of the mark that stands for a gap between two sentences.
 _GAP_COST = 2
-# What the whole budget must bring, in units of the price of a thousand tokens.
+# What the whole budget must add, in multiples of the price of a thousand tokens.
 _BUDGET_PRICE = 10 / 3
+
+PickGroup = tuple[int, list[list[Pick]]]
+"""The cost of a document's title, and for each of its entries the picks to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInput:
+    """What a policy works with; ``relevance`` goes by the entries of the pool."""
+
+    builder: EntryBuilder
+    pool: CandidatePool
+    relevance: Relevance
+    store: Store
+    counter: TokenCounter
+    settings: Settings
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyResult:
+    """A filled draft and the reasons for it; ``values`` go by the draft's entries.
+
+    ``reasons`` has one for each candidate of which nothing was selected, with the id of the
+    passage selected instead, if any. ``skipped`` are those that were not considered.
+    """
+
+    draft: ContextDraft
+    method: str
+    values: Sequence[EntryValue]
+    reasons: Mapping[int, tuple[DropReason, str | None]]
+    caps: Sequence[Cap]
+    skipped: Sequence[Dropped] = ()
 
 
 def token_price(settings: Settings, budget: int) -> float:
-    """The share of the answer a single token must bring."""
+    """The share of the answer that a single token must add."""
     return settings.packing_token_price * (0.001 + _BUDGET_PRICE / max(budget, 1))
 
 
-class Offer(NamedTuple):
-    """The best that can be bought of an entry now."""
+class GreedySelection:
+    """Fills a draft with units, best value per token first.
 
-    step: Step
-    ratio: float
-
-
-class _Option(NamedTuple):
-    """A unit with those it leans on: what can be bought at the least."""
-
-    units: int
-    density: float
-
-
-class Buyer:
-    """Fills a draft, best worth per token first."""
+    What an entry can add only shrinks as others are selected, except when they pay for its
+    title. So bounds are kept in a heap, and only those at its top are worked out.
+    """
 
     def __init__(
         self,
-        draft: Draft,
-        evidence: Evidence,
+        entries: Sequence[PoolEntry],
+        relevance: Relevance,
         vectors: Vectors,
         counter: TokenCounter,
         settings: Settings,
+        budget: int,
     ) -> None:
-        self.draft = draft
-        self.price = token_price(settings, draft.budget)
+        self.draft = ContextDraft((), counter, budget)
+        self.price = token_price(settings, budget)
         self._counter = counter
         self._settings = settings
         self._vectors = vectors
-        self._evidence = evidence
-        self._worth: list[Sequence[float]] = list(evidence.units)
-        self._costs = [unit_costs(counter, entry.passage.text) for entry in draft.entries]
+        self._values: list[Sequence[float]] = []
+        self._costs: list[Sequence[int]] = []
         self._block = block_cost(counter)
-        self._densest, self._bounds = offer_bounds(self._worth, self._costs, self._block)
-        self._lines: dict[str, int] = {}
-        self._headers: dict[int, tuple[int, int]] = {}
-        self._sorted: dict[int, list[_Option]] = {}
-        self._told = Told(draft.entries)
-        self._mates: dict[str, list[int]] = {}
-        for i, entry in enumerate(draft.entries):
-            self._mates.setdefault(entry.passage.document, []).append(i)
-        self._recall()
+        self._densest: list[float] = []
+        self._bounds: list[float] = []
+        self._sorted: dict[int, list[tuple[float, int]]] = {}
+        self._by_document: dict[str, list[int]] = {}
+        self.offer(zip(entries, relevance.units, strict=True))
 
-    def attach(self, neighbours: Iterable[tuple[Entry, Sequence[float]]]) -> None:
-        """Take neighbours into the running, each with what its units are worth."""
+    def offer(self, entries: Iterable[tuple[PoolEntry, Sequence[float]]]) -> None:
+        """Add entries to choose from, each with the values of its units."""
         first = len(self.draft.entries)
-        for entry, worth in neighbours:
-            index = self.draft.add(entry)
-            self._worth.append(worth)
+        for entry, values in entries:
+            index = self.draft.add_entry(entry)
+            self._values.append(values)
             self._costs.append(unit_costs(self._counter, entry.passage.text))
-            self._mates.setdefault(entry.passage.document, []).append(index)
-        densest, bounds = offer_bounds(self._worth[first:], self._costs[first:], self._block)
-        self._densest += densest
-        self._bounds += bounds
-        self._told = Told(self.draft.entries)
-        self._recall()
+            self._by_document.setdefault(entry.passage.document, []).append(index)
+        new = density_bounds(self._values[first:], self._costs[first:], self._block)
+        self._densest += new[0]
+        self._bounds += new[1]
+        self._covered = CoveredText(self.draft.entries)
+        self._restore()
 
-    def buy(self) -> None:
-        """Buy until the budget is full or nothing is worth its price any more."""
+    def fill(self) -> None:
+        """Add units until the budget is full or nothing left is worth its price."""
         while True:
-            before = len(self.draft.steps)
+            before = len(self.draft.picks)
             self._run()
-            bought = len(self.draft.steps)
-            if bought == before:
+            added = len(self.draft.picks)
+            if added == before:
                 return
-            self._left = self.draft.settle()
-            if len(self.draft.steps) < bought:
-                self._recall()
+            self._left = self.draft.shrink()
+            if len(self.draft.picks) < added:
+                self._restore()
                 return
 
-    def afresh(self) -> Buyer:
-        """Another buyer with the same means that has bought nothing yet."""
-        draft = Draft(self.draft.entries, self._counter, self.draft.budget)
-        return Buyer(draft, self._evidence, self._vectors, self._counter, self._settings)
-
-    def take(self, steps: Iterable[Step]) -> None:
-        """Buy these steps, whatever they are worth now, and then what still fits."""
-        for step in steps:
-            units = step.units & ~self._told.units(step.entry)
-            worth, _ = self._sum(step.entry, units, 0)
-            factor = self.novelty(step.entry) * self.beyond(step.entry).factor
+    def take(self, picks: Iterable[Pick]) -> None:
+        """Add these picks at their present value, and then what still fits."""
+        for pick in picks:
+            units = pick.units & ~self._covered.units[pick.entry]
             if units:
-                self._put(Step(step.entry, units, worth * factor, step.cost))
-        self._left = self.draft.settle()
-        self._recall()
-        self.buy()
+                value, _ = self._sum(pick.entry, units, 0)
+                value *= self.novelty(pick.entry) * self._excess(pick.entry).factor
+                self._add(pick._replace(units=units, value=value))
+        self._left = self.draft.shrink()
+        self._restore()
+        self.fill()
 
     def gain(self) -> float:
-        """What was bought, less its price."""
-        return sum(step.worth for step in self.draft.steps) - self.price * self.draft.tokens()
+        """The value of the selection, less its price."""
+        return sum(pick.value for pick in self.draft.picks) - self.price * self.draft.tokens()
 
-    def groups(self) -> tuple[list[Group], list[list[list[Step]]]]:
-        """The entries as a knapsack problem, by document, and the step behind each option."""
-        likeness = Likeness(self._vectors)
-        alike: list[float] = []
+    def groups(self) -> list[PickGroup]:
+        """The problem that ``choose_exactly`` solves, one group per document.
+
+        The value of a unit beside others is not a sum. So each entry counts with its
+        similarity to all better ranked ones, selected or not; the result need not be better.
+        """
+        similarity = SelectedSimilarity(self._vectors)
+        factors: list[float] = []
         for i in range(len(self._vectors)):
-            alike.append(novelty(likeness.to_taken(i), self._settings.packing_novelty_alpha))
-            likeness.take(i)
-        groups: list[Group] = []
-        steps: list[list[list[Step]]] = []
-        for members in self._mates.values():
-            opening = self._line(title_line(self.draft.entries[members[0]].passage))
-            offered = [self._nested(i, alike[i]) for i in members]
-            items = tuple(
-                tuple(Option(s.cost, s.worth - self.price * s.cost) for s in nested)
-                for nested in offered
-            )
-            groups.append(Group(opening, -self.price * opening, items))
-            steps.append(offered)
-        return groups, steps
+            factors.append(novelty(similarity.cosine(i), self._settings.packing_novelty_alpha))
+            similarity.select(i)
+        return [
+            (self._header(members[0])[0], [self._nested(i, factors[i]) for i in members])
+            for members in self._by_document.values()
+        ]
 
-    def _nested(self, index: int, factor: float) -> list[Step]:
-        """Ever more of an entry, the densest units first, to its whole."""
-        passage = self.draft.entries[index].passage
-        fixed = self._block + self._line(section_line(passage))
-        units, worth, cost = 0, 0.0, fixed
-        nested: list[Step] = []
-        for option in self._options(index, 0):
-            added = option.units & ~units
+    def _nested(self, index: int, factor: float) -> list[Pick]:
+        """More and more of an entry, the densest units first, up to all of it."""
+        units, value, cost = 0, 0.0, self._block + self._header(index)[1]
+        nested: list[Pick] = []
+        for _, more in self._options(index, 0):
+            added = more & ~units
             if added:
-                more_worth, more_cost = self._sum(index, added, units)
-                units, worth, cost = units | added, worth + more_worth * factor, cost + more_cost
-                nested.append(Step(index, units, worth, cost))
+                more_value, more_cost = self._sum(index, added, units)
+                units, value, cost = units | added, value + more_value * factor, cost + more_cost
+                nested.append(Pick(index, units, value, cost))
         return nested
 
     def novelty(self, index: int) -> float:
-        """What likeness to the chosen leaves of an entry's worth."""
-        if index in self._factor or index >= len(self._vectors):
-            return self._factor.get(index, 1.0)
-        likeness = self._likeness.to_taken(index)
-        return novelty(likeness, self._settings.packing_novelty_alpha) if likeness else 1.0
+        """What similarity to the selected leaves of an entry's value."""
+        if index in self._novelty or index >= len(self._vectors):
+            return self._novelty.get(index, 1.0)
+        return novelty(self._similarity.cosine(index), self._settings.packing_novelty_alpha)
 
-    def beyond(self, index: int) -> Beyond:
-        """How an entry stands to the caps; one that is in, or a neighbour, is within them."""
+    def _excess(self, index: int) -> CapExcess:
+        """How an entry stands to the caps; selected ones and neighbours are within them."""
         entry = self.draft.entries[index]
-        mates = self._open.get(entry.passage.document)
-        if not mates or index in mates or entry.attached_to is not None:
-            return WITHIN
-        return beyond_caps(entry, (self.draft.entries[i] for i in sorted(mates)), self._settings)
+        selected = self._selected.get(entry.passage.document)
+        if not selected or index in selected or entry.attached_to is not None:
+            return WITHIN_CAPS
+        return cap_excess(entry, (self.draft.entries[i] for i in sorted(selected)), self._settings)
 
     def caps(self) -> list[Cap]:
-        """The caps that touched an entry, chosen or not."""
-        found: list[Cap] = []
-        for index, entry in enumerate(self.draft.entries):
-            if entry.passage.document not in self._open:
-                continue
-            cap = cap_of(entry, self._beyond.get(index) or self.beyond(index), self._settings)
-            if cap is not None:
-                found.append(cap)
-        return found
+        """The caps that applied to an entry, selected or not."""
+        found = (
+            cap_trace(entry, self._excesses.get(index) or self._excess(index), self._settings)
+            for index, entry in enumerate(self.draft.entries)
+            if entry.passage.document in self._selected
+        )
+        return [cap for cap in found if cap is not None]
 
-    def values(self) -> list[float]:
-        """The worth of what is chosen of each entry."""
-        values = [0.0] * len(self.draft.entries)
-        for step in self.draft.steps:
-            values[step.entry] += step.worth
-        return values
+    def entry_values(self, masses: Iterable[float]) -> list[EntryValue]:
+        """How each entry is valued, given its mass."""
+        selected = [0.0] * len(self.draft.entries)
+        for pick in self.draft.picks:
+            selected[pick.entry] += pick.value
+        return [
+            EntryValue(mass, selected[i], self.novelty(i), sum(self._costs[i]) + self._block)
+            for i, mass in enumerate(masses)
+        ]
 
-    def costs(self) -> list[int]:
-        """What all of each entry would cost, roughly."""
-        return [sum(units) + self._block for units in self._costs]
-
-    def novelties(self) -> list[float]:
-        """What likeness to the chosen leaves of each entry's worth."""
-        alpha = self._settings.packing_novelty_alpha
-        left = [novelty(alike, alpha) for alike in self._likeness.highest.tolist()]
-        left += [1.0] * (len(self.draft.entries) - len(left))
-        for index, factor in self._factor.items():
-            left[index] = factor
-        return left
-
-    def reason(self, index: int) -> tuple[Reason, str | None]:
-        """Why nothing of an entry was bought."""
-        teller = self._told.by(index)
-        if teller and self._told.units(index) == self.draft.entries[index].reading.everything:
-            return teller[0], self.draft.entries[teller[1]].id
-        offer = self._offer(index, limit=None)
-        if offer is None:
-            return Reason.LOW_VALUE, None
-        if offer.ratio >= self.price:
-            return Reason.OVER_BUDGET, None
-        beyond = self.beyond(index)
-        if beyond.reason is not None and offer.ratio / beyond.factor >= self.price:
-            return beyond.reason, None
-        if offer.ratio / self.novelty(index) >= self.price:
-            likest = self._likeness.likest(index)
-            return Reason.LOW_NOVELTY, self.draft.entries[likest].id if likest is not None else None
-        return Reason.LOW_VALUE, None
+    def reason(self, index: int) -> tuple[DropReason, str | None]:
+        """Why nothing of an entry was selected."""
+        entries = self.draft.entries
+        covered = self._covered.by.get(index)
+        if covered and self._covered.units[index] == entries[index].features.all_units:
+            return covered[0], entries[covered[1]].id
+        pick = self._best_pick(index, limit=None)
+        if pick is None:
+            return DropReason.LOW_VALUE, None
+        if pick.density >= self.price:
+            return DropReason.OVER_BUDGET, None
+        excess = self._excess(index)
+        if excess.reason is not None and pick.density / excess.factor >= self.price:
+            return excess.reason, None
+        if pick.density / self.novelty(index) >= self.price:
+            nearest = self._similarity.nearest(index)
+            return DropReason.LOW_NOVELTY, None if nearest is None else entries[nearest].id
+        return DropReason.LOW_VALUE, None
 
     def _run(self) -> None:
         heap = [(-self._bound(i), i) for i in range(len(self.draft.entries))]
-        if self.draft.steps or -min(heap, default=(0.0, 0))[0] >= self.price:
+        if self.draft.picks or -min(heap, default=(0.0, 0))[0] >= self.price:
             heap = [bound for bound in heap if -bound[0] >= self.price]
         heapq.heapify(heap)
         latest = {index: bound for bound, index in heap}
 
-        def push(ratio: float, index: int) -> None:
-            latest[index] = -ratio
-            heapq.heappush(heap, (-ratio, index))
+        def push(density: float, index: int) -> None:
+            latest[index] = -density
+            heapq.heappush(heap, (-density, index))
 
         while heap:
             bound, index = heapq.heappop(heap)
             if bound != latest[index]:
                 continue
-            if -bound < self.price and self.draft.steps:
+            if -bound < self.price and self.draft.picks:
                 return
-            offer = self._offer(index, self._left)
-            if offer is None:
+            pick = self._best_pick(index, self._left)
+            if pick is None:
                 continue
-            if heap and (-offer.ratio, index) > heap[0]:
-                push(offer.ratio, index)
+            if heap and (-pick.density, index) > heap[0]:
+                push(pick.density, index)
                 continue
-            if offer.ratio < self.price and self.draft.steps:
+            if pick.density < self.price and self.draft.picks:
                 return
             passage = self.draft.entries[index].passage
             paid = passage.section_path in self._sections.get(passage.document, ())
-            self._put(offer.step)
-            push(offer.ratio, index)
+            self._add(pick)
+            push(pick.density, index)
             if not paid:
-                # Title and section are paid for now: the others there have become cheaper.
-                for mate in self._mates[passage.document]:
-                    push(self._bound(mate), mate)
+                # Title and section are paid for: other passages there have become cheaper.
+                for other in self._by_document[passage.document]:
+                    push(self._bound(other), other)
 
     def _bound(self, index: int) -> float:
-        """No offer of this entry has a better ratio."""
+        """No pick of this entry has a higher density."""
         return self._densest[index] if self.draft.units[index] else self._bounds[index]
 
-    def _offer(self, index: int, limit: int | None) -> Offer | None:
-        """The units with the best worth per token, what opens them included."""
-        chosen = self.draft.units[index]
-        fixed = 0 if chosen else self._opening(index)
-        state = (chosen, self._told.units(index), fixed)
+    def _best_pick(self, index: int, limit: int | None) -> Pick | None:
+        """The units of the highest value per token, with the cost of their headers."""
+        selected = self.draft.units[index]
+        fixed = 0 if selected else self._opening(index)
+        state = (selected, self._covered.units[index], fixed)
         known = self._best.get(index)
         if known is None or known[0] != state:
             known = (state, self._densest_units(index, fixed, None))
@@ -277,135 +278,120 @@ class Buyer:
             best = self._densest_units(index, fixed, limit - fixed)
         if best is None:
             return None
-        worth = best.worth * self.novelty(index) * self.beyond(index).factor
-        return Offer(Step(index, best.units, worth, best.cost), worth / best.cost)
+        value = best.value * self.novelty(index) * self._excess(index).factor
+        return Pick(index, best.units, value, best.cost)
 
-    def _densest_units(self, index: int, fixed: int, room: int | None) -> Step | None:
-        """The units of the best worth per token with what it costs to open them, by their
-        own worth alone."""
-        chosen = self.draft.units[index]
-        options = self._options(index, chosen | self._told.units(index))
-        units, worth, cost = 0, 0.0, 0
-        for option in options:
-            added = option.units & ~units
+    def _densest_units(self, index: int, fixed: int, room: int | None) -> Pick | None:
+        """The same by the units' own value alone, within ``room`` tokens."""
+        selected = self.draft.units[index]
+        units, value, cost = 0, 0.0, 0
+        for _, more in self._options(index, selected | self._covered.units[index]):
+            added = more & ~units
             if not added:
                 continue
-            more_worth, more_cost = self._sum(index, added, chosen | units)
+            more_value, more_cost = self._sum(index, added, selected | units)
             if room is not None and cost + more_cost > room:
                 continue
-            if units and (worth + more_worth) * (fixed + cost) < worth * (fixed + cost + more_cost):
+            if units and (value + more_value) * (fixed + cost) < value * (fixed + cost + more_cost):
                 break
-            units, worth, cost = units | added, worth + more_worth, cost + more_cost
-        return Step(index, units, worth, max(1, fixed + cost)) if units else None
+            units, value, cost = units | added, value + more_value, cost + more_cost
+        return Pick(index, units, value, max(1, fixed + cost)) if units else None
 
-    def _options(self, index: int, taken: int) -> list[_Option]:
-        """The units that can be bought, the densest first."""
-        reading = self.draft.entries[index].reading
-        if not reading.leaning:
-            return [o for o in self._alone(index) if not o.units & taken]
-        options: list[_Option] = []
-        for unit in range(len(reading.units)):
+    def _options(self, index: int, taken: int) -> list[tuple[float, int]]:
+        """The units that can be added, each with those it depends on, by density: pairs of
+        the negative density and the units."""
+        dependent = self.draft.entries[index].features.dependent
+        if not dependent:
+            if index not in self._sorted:
+                pairs = zip(self._values[index], self._costs[index], strict=True)
+                self._sorted[index] = sorted(
+                    (-(value / max(1, cost)), 1 << unit) for unit, (value, cost) in enumerate(pairs)
+                )
+            return [option for option in self._sorted[index] if not option[1] & taken]
+        options: list[tuple[float, int]] = []
+        for unit in range(len(self._costs[index])):
             if taken >> unit & 1:
                 continue
             units = 1 << unit
-            while reading.leaning >> unit & 1 and unit and not taken >> (unit - 1) & 1:
+            while dependent >> unit & 1 and unit and not taken >> (unit - 1) & 1:
                 unit -= 1
                 units |= 1 << unit
-            worth, cost = self._sum(index, units, 0)
-            options.append(_Option(units, worth / max(1, cost)))
-        options.sort(key=_densest_first)
-        return options
-
-    def _alone(self, index: int) -> list[_Option]:
-        """The units of an entry none of which leans on another, the densest first."""
-        if index not in self._sorted:
-            pairs = zip(self._worth[index], self._costs[index], strict=True)
-            options = [
-                _Option(1 << u, worth / max(1, cost)) for u, (worth, cost) in enumerate(pairs)
-            ]
-            options.sort(key=_densest_first)
-            self._sorted[index] = options
-        return self._sorted[index]
+            value, cost = self._sum(index, units, 0)
+            options.append((-(value / max(1, cost)), units))
+        return sorted(options)
 
     def _sum(self, index: int, units: int, beside: int) -> tuple[float, int]:
-        """Worth and tokens of units, with the mark for a gap where they stand apart."""
-        worths, costs = self._worth[index], self._costs[index]
-        worth, cost = 0.0, 0
+        """Value and tokens of units, with the mark for a gap where they stand apart."""
+        values, costs = self._values[index], self._costs[index]
+        value, cost = 0.0, 0
         rest = units
         while rest:
             lowest = rest & -rest
             unit = lowest.bit_length() - 1
-            worth += worths[unit]
+            value += values[unit]
             cost += costs[unit]
             rest ^= lowest
         if beside and not (units << 1 | units >> 1) & beside:
             cost += _GAP_COST
-        return worth, cost
+        return value, cost
+
+    def _header(self, index: int) -> tuple[int, int]:
+        passage = self.draft.entries[index].passage
+        return header_costs(self._counter, passage.doc_title, passage.section_path)
 
     def _opening(self, index: int) -> int:
         """What the first unit of an entry costs beside itself: marker, title, section."""
         passage = self.draft.entries[index].passage
-        if index not in self._headers:
-            title, section = title_line(passage), section_line(passage)
-            self._headers[index] = self._line(title), self._line(section)
-        title_cost, section_cost = self._headers[index]
-        sections = self._sections.get(passage.document)
-        if sections is None:
-            return self._block + title_cost + section_cost
-        return self._block + (0 if passage.section_path in sections else section_cost)
+        title, section = self._header(index)
+        shown = self._sections.get(passage.document)
+        if shown is None:
+            return self._block + title + section
+        return self._block + (0 if passage.section_path in shown else section)
 
-    def _line(self, line: str) -> int:
-        if line not in self._lines:
-            self._lines[line] = self._counter.count(line) if line else 0
-        return self._lines[line]
-
-    def _put(self, step: Step) -> None:
-        if not self.draft.units[step.entry]:
-            self._factor[step.entry] = self.novelty(step.entry)
-            self._beyond[step.entry] = self.beyond(step.entry)
-        self.draft.put(step)
-        self._left -= step.cost
-        self._note(step.entry)
+    def _add(self, pick: Pick) -> None:
+        if not self.draft.units[pick.entry]:
+            self._novelty[pick.entry] = self.novelty(pick.entry)
+            self._excesses[pick.entry] = self._excess(pick.entry)
+        self.draft.add(pick)
+        self._left -= pick.cost
+        self._note(pick.entry)
 
     def _note(self, index: int) -> None:
-        """Remember what the chosen units of an entry tell."""
+        """Remember what the selected units of an entry cover."""
         passage = self.draft.entries[index].passage
-        self._open.setdefault(passage.document, set()).add(index)
+        self._selected.setdefault(passage.document, set()).add(index)
         self._sections.setdefault(passage.document, set()).add(passage.section_path)
-        self._told.tell(index, self.draft.units[index])
+        mates = self._by_document[passage.document]
+        self._covered.add(index, self.draft.units[index], mates)
         if index < len(self._vectors):
-            self._likeness.take(index)
+            self._similarity.select(index)
 
-    def _recall(self) -> None:
-        """Start from what the draft holds, forgetting the rest."""
-        self._likeness = Likeness(self._vectors)
-        self._told.forget()
-        self._best: dict[int, tuple[tuple[int, int, int], Step | None]] = {}
-        self._factor: dict[int, float] = {}
-        self._beyond: dict[int, Beyond] = {}
-        self._open: dict[str, set[int]] = {}
+    def _restore(self) -> None:
+        """Work out again what follows from the draft alone."""
+        self._similarity = SelectedSimilarity(self._vectors)
+        self._covered.clear()
+        self._best: dict[int, tuple[tuple[int, int, int], Pick | None]] = {}
+        self._novelty: dict[int, float] = {}
+        self._excesses: dict[int, CapExcess] = {}
+        self._selected: dict[str, set[int]] = {}
         self._sections: dict[str, set[tuple[str, ...]]] = {}
-        for index in self.draft.chosen():
-            self._factor[index] = self.novelty(index)
+        for index in self.draft.selected():
+            self._novelty[index] = self.novelty(index)
             self._note(index)
-        self._left = self.draft.budget - (self.draft.tokens() if self.draft.steps else 0)
+        self._left = self.draft.budget - (self.draft.tokens() if self.draft.picks else 0)
 
 
-def _densest_first(option: _Option) -> tuple[float, int]:
-    return -option.density, option.units
-
-
-def offer_bounds(
-    worth: Sequence[Sequence[float]], costs: Sequence[Sequence[int]], opening: int
+def density_bounds(
+    values: Sequence[Sequence[float]], costs: Sequence[Sequence[int]], opening: int
 ) -> tuple[list[float], list[float]]:
-    """What no offer of an entry can exceed in worth per token: its densest unit once it is
-    open; before, also all its worth at the cost of opening it with the cheapest unit."""
+    """Upper bounds on the value per token of each entry: its densest unit once it is open;
+    before, also all its value at the cost of opening it with the cheapest unit."""
     counts = np.array([len(units) for units in costs], dtype=np.int64)
     densest, bounds = np.zeros(len(counts)), np.zeros(len(counts))
     some = np.flatnonzero(counts)
     if len(some):
         starts = (np.cumsum(counts) - counts)[some]
-        flat = np.array([value for units in worth for value in units])
+        flat = np.array([value for units in values for value in units])
         tokens = np.maximum(1, np.array([cost for units in costs for cost in units]))
         densest[some] = np.maximum.reduceat(flat / tokens, starts)
         whole = np.add.reduceat(flat, starts) / (opening + np.minimum.reduceat(tokens, starts))

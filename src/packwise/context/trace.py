@@ -1,4 +1,4 @@
-"""The record of one packing: what was taken, what was not, and why, as versioned JSON.
+"""The trace of one packing: what is in the context, what is not, and why, as versioned JSON.
 
 Identical input gives identical bytes: nothing here depends on time, on the machine or on
 the order of a set.
@@ -8,47 +8,49 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from packwise import folders
 from packwise.candidates import Scores
+from packwise.documents import content_hash
+from packwise.settings import Settings
 
 PACKING_TRACE_VERSION = 1
-"""Raised when a field changes its meaning or goes away; new fields do not raise it."""
-
-_DIGITS = 6
-_SCORE_NAMES = tuple(field.name for field in fields(Scores))
+"""Raised when a field changes its meaning or is removed; new fields do not raise it."""
 
 
-class Reason(StrEnum):
-    """Why a candidate is not in the context; each has exactly one."""
+class DropReason(StrEnum):
+    """Why a candidate is not in the context; each has exactly one reason."""
 
     BELOW_QUALITY = "below_quality"
-    """a stub: too short and off the question's words"""
+    """a stub: too short, and without the question's words"""
     DUPLICATE_OF = "duplicate_of"
     """repeats a better candidate, named by ``of``"""
     MERGED_INTO = "merged_into"
-    """all its text is there already, as part of the passage named by ``of``"""
+    """all its text is shown already, as part of the passage named by ``of``"""
     PER_DOCUMENT_CAP = "per_document_cap"
-    """its document has given as many passages as it may"""
+    """its document has reached its number of passages"""
     PER_SECTION_CAP = "per_section_cap"
-    """its section has given as many passages as it may"""
+    """its section has reached its number of passages"""
     LOW_NOVELTY = "low_novelty"
-    """too much like something that is in (``of``)"""
+    """too similar to a passage in the context (``of``)"""
     LOW_VALUE = "low_value"
-    """brings too little for its tokens"""
+    """adds too little for its tokens"""
     OVER_BUDGET = "over_budget"
-    """would be in, had the budget room for it"""
+    """the budget has no room left for it"""
 
 
 class Dropped(NamedTuple):
     """A candidate that is not in the context."""
 
     id: str
-    document: str
-    reason: Reason
+    reason: DropReason
     of: str | None
+    document: str
     rank: int
     scores: Scores
     quality: float | None
@@ -57,35 +59,20 @@ class Dropped(NamedTuple):
     mass: float | None = None
     tokens: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "reason": self.reason.value,
-            "of": self.of,
-            "document": self.document,
-            "rank": self.rank,
-            "scores": _scores(self.scores),
-            "quality": _number(self.quality),
-            "bonus": _number(self.bonus),
-            "novelty": _number(self.novelty),
-            "mass": _number(self.mass),
-            "tokens": self.tokens,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Selected:
     """A passage that is in the context, whole or in part.
 
-    ``tokens`` counts the text it brought, without headers; of two overlapping passages the
-    earlier one brings what both hold. ``mass`` is the share of the expected answer it was
-    thought to hold, ``value`` the part of that which its chosen units carry. ``span`` is
-    where the whole passage stands in its document.
+    ``tokens`` counts the text it added, without headers; text that two passages share counts
+    for the earlier one. ``mass`` is the share of the expected answer it was estimated to
+    hold, ``value`` the part of that in its selected sentences. ``sentences`` says how many
+    are shown, of how many; ``span`` is the whole passage's place in its document.
     """
 
     id: str
-    document: str
     marker: int
+    document: str
     tokens: int
     rank: int
     scores: Scores
@@ -96,86 +83,33 @@ class Selected:
     novelty: float
     mass: float
     value: float
-    units: int
-    of_units: int
+    sentences: tuple[int, int]
+    reduced: bool
     attached_to: str | None
     span: tuple[int, int]
-
-    @property
-    def reduced(self) -> bool:
-        """Whether only some of its sentences are in."""
-        return self.units < self.of_units
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "marker": self.marker,
-            "document": self.document,
-            "tokens": self.tokens,
-            "rank": self.rank,
-            "scores": _scores(self.scores),
-            "quality": _number(self.quality),
-            "spared": self.spared,
-            "bonus": _number(self.bonus),
-            "features": list(self.features),
-            "novelty": _number(self.novelty),
-            "mass": _number(self.mass),
-            "value": _number(self.value),
-            "sentences": [self.units, self.of_units],
-            "reduced": self.reduced,
-            "attached_to": self.attached_to,
-            "span": list(self.span),
-        }
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap that held a candidate back, or that it was let through because the answer spans
-    its passage and the neighbour."""
+    """A cap that a candidate exceeded; ``lifted`` where it was let in all the same because it
+    continues a selected passage."""
 
     cap: str
     id: str
     limit: int
     lifted: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"cap": self.cap, "id": self.id, "limit": self.limit, "lifted": self.lifted}
-
-
-@dataclass(frozen=True, slots=True)
-class Knobs:
-    """The settings that shaped the packing."""
-
-    per_document_cap: int
-    per_section_cap: int
-    novelty_alpha: float
-    answerability_bonus: float
-    reunification: bool
-    token_price: float
-    quality_threshold: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "per_document_cap": self.per_document_cap,
-            "per_section_cap": self.per_section_cap,
-            "novelty_alpha": self.novelty_alpha,
-            "answerability_bonus": self.answerability_bonus,
-            "reunification": self.reunification,
-            "token_price": self.token_price,
-            "quality_threshold": self.quality_threshold,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class PackingTrace:
     """Everything that was decided about one context.
 
-    ``coverage`` is the share of the expected answer that the context holds by the policy's
-    own reckoning. ``header_tokens`` is what titles, section paths and markers cost.
+    ``coverage`` is the share of the expected answer that the context holds, as the policy
+    estimates it. ``header_tokens`` is the cost of titles, section paths and markers.
     """
 
     question: str
-    kind: str
+    question_kind: str
     policy: str
     method: str
     tokenizer: str
@@ -185,39 +119,24 @@ class PackingTrace:
     header_tokens: int
     coverage: float
     unfiltered: bool
-    knobs: Knobs
+    settings: Mapping[str, Any]
     selected: tuple[Selected, ...]
     dropped: tuple[Dropped, ...]
     caps: tuple[Cap, ...]
 
     @property
     def candidates(self) -> int:
-        """How many candidates came in."""
+        """The number of candidates to choose from."""
         return len(self.dropped) + sum(s.attached_to is None for s in self.selected)
 
     def as_dict(self) -> dict[str, Any]:
-        """The record in the documented shape; plain JSON values only."""
+        """The trace in its documented form; plain JSON values only."""
         merged: dict[int, list[str]] = {}
         for selected in self.selected:
             merged.setdefault(selected.marker, []).append(selected.id)
         return {
             "version": PACKING_TRACE_VERSION,
-            "question": self.question,
-            "question_kind": self.kind,
-            "policy": self.policy,
-            "method": self.method,
-            "tokenizer": self.tokenizer,
-            "exact": self.exact,
-            "budget": self.budget,
-            "tokens": self.tokens,
-            "header_tokens": self.header_tokens,
-            "candidates": self.candidates,
-            "coverage": _number(self.coverage),
-            "unfiltered": self.unfiltered,
-            "settings": self.knobs.as_dict(),
-            "selected": [selected.as_dict() for selected in self.selected],
-            "dropped": [dropped.as_dict() for dropped in self.dropped],
-            "caps": [cap.as_dict() for cap in self.caps],
+            **{name: json_value(getattr(self, name)) for name in _TRACE_KEYS},
             "merges": [
                 {"marker": marker, "ids": ids} for marker, ids in merged.items() if len(ids) > 1
             ],
@@ -229,15 +148,36 @@ class PackingTrace:
         }
 
     def as_json(self) -> str:
-        """The record as one line of ASCII JSON."""
+        """The trace as one line of ASCII JSON."""
         return json.dumps(self.as_dict(), separators=(",", ":"))
 
+    def save(self, settings: Settings) -> Path:
+        """Write the trace into ``settings.trace_folder`` and return its path.
 
-def _number(value: float | None) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return round(float(value), _DIGITS) + 0.0
+        The file is named after its content, so the same packing is stored once.
+        """
+        given = settings.trace_folder
+        folder = Path(given).expanduser() if given else folders.cache() / "traces"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = self.as_json() + "\n"
+        path = folder / f"{content_hash(text)}.json"
+        path.write_text(text, encoding="ascii")
+        return path
 
 
-def _scores(scores: Scores) -> dict[str, float | None]:
-    return {name: _number(getattr(scores, name)) for name in _SCORE_NAMES}
+_TRACE_KEYS = list(PackingTrace.__slots__)
+_TRACE_KEYS.insert(_TRACE_KEYS.index("coverage"), "candidates")
+
+
+def json_value(value: Any) -> Any:
+    """A value as traces show it: records as objects, tuples as arrays, numbers to six digits
+    and ``None`` for one that is not finite."""
+    if isinstance(value, (Selected, Scores, Cap)):
+        return {name: json_value(getattr(value, name)) for name in value.__slots__}
+    if isinstance(value, Dropped):
+        return {name: json_value(found) for name, found in value._asdict().items()}
+    if isinstance(value, tuple):
+        return [json_value(one) for one in value]
+    if isinstance(value, float):
+        return round(float(value), 6) + 0.0 if math.isfinite(value) else None
+    return value.value if isinstance(value, DropReason) else value

@@ -14,8 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from packwise.context.quality import STUB_WORDS, words
-from packwise.context.reading import shingle_hashes
+from packwise.context.passage_features import STUB_WORDS, shingle_hashes, words
 from packwise.errors import DataError
 from packwise.evaluation.compare import Contrast, contrasts
 from packwise.evaluation.data import DataSet, Half, Question

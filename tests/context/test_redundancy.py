@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 from packing_world import cut, passage, prose
 
-from packwise.context.novelty import (
-    Likeness,
+from packwise.context.passage_features import (
     containment,
     find_duplicates,
-    novelty,
+    passage_features,
     shared_characters,
 )
-from packwise.context.reading import read
+from packwise.context.redundancy import SelectedSimilarity, novelty
 
 
 def duplicates(*passages):
-    return find_duplicates(passages, [read(p.text) for p in passages])
+    return find_duplicates(passages, [passage_features(p.text) for p in passages])
 
 
 def test_a_text_that_repeats_a_better_one_is_its_duplicate():
@@ -29,7 +28,7 @@ def test_a_text_that_holds_a_better_one_and_more_is_no_duplicate():
     short, long = passage("a", prose("river", 2)), passage("b", prose("river", 12))
     assert duplicates(short, long) == {}
     assert duplicates(long, short) == {1: 0}
-    assert containment(read(short.text), read(long.text)) == 1.0
+    assert containment(passage_features(short.text), passage_features(long.text)) == 1.0
 
 
 def test_a_duplicate_of_a_duplicate_names_the_first():
@@ -54,22 +53,22 @@ def test_shared_characters_are_those_of_one_document():
     assert shared_characters(*cut("a", "x" * 100, (0, 40), (60, 100))) == 0
 
 
-def test_likeness_is_to_the_likest_taken():
+def test_similarity_is_to_the_nearest_selected():
     vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [1, 0]], dtype=np.float32)
-    likeness = Likeness(vectors)
-    assert likeness.to_taken(1) == 0.0
-    assert likeness.likest(1) is None
-    likeness.take(0)
-    assert likeness.to_taken(0) == 0.0
-    assert likeness.to_taken(1) == pytest.approx(0.8)
-    assert likeness.to_taken(3) == pytest.approx(1.0)
-    likeness.take(2)
-    assert likeness.to_taken(1) == pytest.approx(0.8)
-    assert likeness.likest(1) == 0
-    assert likeness.to_taken(2) == 0.0
+    similarity = SelectedSimilarity(vectors)
+    assert similarity.cosine(1) == 0.0
+    assert similarity.nearest(1) is None
+    similarity.select(0)
+    assert similarity.cosine(0) == 0.0
+    assert similarity.cosine(1) == pytest.approx(0.8)
+    assert similarity.cosine(3) == pytest.approx(1.0)
+    similarity.select(2)
+    assert similarity.cosine(1) == pytest.approx(0.8)
+    assert similarity.nearest(1) == 0
+    assert similarity.cosine(2) == 0.0
 
 
-def test_novelty_falls_with_likeness_and_alpha():
+def test_novelty_falls_with_similarity_and_alpha():
     assert novelty(0.0, 0.5) == novelty(0.85, 0.5) == novelty(1.0, 0.0) == 1.0
     assert novelty(1.0, 0.5) == pytest.approx(0.5)
     assert novelty(0.95, 0.5) > novelty(0.99, 0.5) > novelty(0.99, 1.0)

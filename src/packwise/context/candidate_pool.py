@@ -1,0 +1,434 @@
+"""The candidates of one question: ranked, analyzed, without stubs and duplicates.
+
+Each candidate and each of its units also has a share of the expected answer, a mass of 1
+spread over all of them. A policy then spends tokens to cover mass.
+
+A candidate's share falls with its rank and its relative score, never with the absolute one:
+cosines, blends and reciprocal ranks have different scales. A unit's share within its passage
+rises with the question's words it holds, rare ones counting more, and with holding the kind
+of thing that is asked for.
+
+How far words may overrule the ranking depends on whether one unit answers the question. Where
+some unit holds nearly all its words, that unit is the likely answer, whichever passage it is
+in. Where none does (two facts from two documents, other words), the mass follows the ranking.
+A passage that graph ranking or a reranker raised above its search score never has less mass
+than its rank gives it: it was not found by the question's words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from packwise.candidates import Candidate, Scores
+from packwise.context.passage_features import (
+    Exemption,
+    PassageFeatures,
+    exemption,
+    find_duplicates,
+    keywords,
+    passage_features,
+    quality,
+    words,
+)
+from packwise.context.trace import Dropped, DropReason, Selected
+from packwise.documents import Passage
+from packwise.language.analyzer import terms
+from packwise.language.answerability import (
+    NAME,
+    NO_ANSWER,
+    Answerability,
+    QuestionKind,
+    answerability,
+    asked_for,
+    kind_of,
+)
+from packwise.models.base import Vectors
+from packwise.settings import Settings
+from packwise.stores import bm25
+from packwise.stores.base import Key, Store
+
+# Passages ranked first are kept even when short, if they hold a sentence at all: on the
+# multi-hop sets half of the relevant passages that the filter removed were in the top three.
+_TRUSTED_RANKS = 3
+_SENTENCE_WORDS = 10
+
+_MOST_TERMS = 512
+_EPSILON = 1e-3
+
+Floats = NDArray[np.float64]
+
+
+class EntryValue(NamedTuple):
+    """How a policy values an entry: the share of the expected answer it holds, how much of
+    that is selected, what similarity to the others leaves of it, the cost of all of it."""
+
+    mass: float = 0.0
+    value: float = 0.0
+    novelty: float = 1.0
+    cost: int | None = None
+
+
+class PoolEntry(NamedTuple):
+    """A passage that may go into the context.
+
+    ``rank`` is its place among all candidates by final score, from 1. ``matching`` are the
+    units that hold what the question asks for. ``attached_to`` is the id of the passage
+    whose neighbour it is, if it was not a candidate itself. ``quality`` is ``None`` where
+    the text was not analyzed.
+    """
+
+    key: Key
+    passage: Passage
+    scores: Scores
+    rank: int
+    features: PassageFeatures
+    quality: float | None
+    exemption: Exemption | None
+    answer: Answerability
+    matching: int
+    attached_to: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.passage.id
+
+    @property
+    def final(self) -> float:
+        return _final(self.scores)
+
+    def dropped(
+        self,
+        reason: DropReason,
+        of: str | None = None,
+        novelty: float | None = None,
+        mass: float | None = None,
+        tokens: int | None = None,
+    ) -> Dropped:
+        """The trace of this entry, when it is not in the context."""
+        return Dropped(
+            self.id,
+            reason,
+            of,
+            self.passage.document,
+            self.rank,
+            self.scores,
+            self.quality,
+            self.answer.bonus,
+            novelty,
+            mass,
+            tokens,
+        )
+
+    def selected(self, marker: int, tokens: int, shown: int, value: EntryValue) -> Selected:
+        """The trace of this entry, when ``shown`` units of it are in the context."""
+        return Selected(
+            id=self.id,
+            marker=marker,
+            document=self.passage.document,
+            tokens=tokens,
+            rank=self.rank,
+            scores=self.scores,
+            quality=self.quality,
+            spared=self.exemption.value if self.exemption else None,
+            bonus=self.answer.bonus,
+            features=self.answer.features,
+            novelty=value.novelty,
+            mass=value.mass,
+            value=value.value,
+            sentences=(shown, len(self.features.units)),
+            reduced=shown < len(self.features.units),
+            attached_to=self.attached_to,
+            span=(self.passage.start, self.passage.end),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CandidatePool:
+    """What a policy chooses from, best first.
+
+    ``dropped`` are the candidates already excluded. ``unfiltered`` means that no candidate
+    reached the quality threshold, so all were kept.
+    """
+
+    entries: tuple[PoolEntry, ...]
+    dropped: tuple[Dropped, ...]
+    unfiltered: bool
+
+
+class EntryBuilder:
+    """Makes the entries of one question."""
+
+    def __init__(self, question: str, settings: Settings) -> None:
+        self.kind: QuestionKind = kind_of(question)
+        self.question = question
+        self._asked = asked_for(self.kind)
+        self._keywords = keywords(question)
+        self._question_words = frozenset(words(question))
+        self._bonus = settings.packing_answerability_bonus
+        self._threshold = settings.packing_quality_threshold
+
+    def build(
+        self,
+        key: Key,
+        passage: Passage,
+        scores: Scores,
+        rank: int,
+        attached_to: str | None = None,
+    ) -> PoolEntry:
+        features = passage_features(passage.text)
+        matched = len(self._keywords & features.vocabulary)
+        worth = quality(features.word_count, matched, len(self._keywords))
+        exempt = None
+        if worth < self._threshold:
+            exempt = self._exemption(passage, features.word_count, rank)
+        matching = self._matching(features) if features.all_features & self._asked else 0
+        answer = answerability(features.all_features, matching != 0, self._bonus)
+        return PoolEntry(
+            key, passage, scores, rank, features, worth, exempt, answer, matching, attached_to
+        )
+
+    def _exemption(self, passage: Passage, word_count: int, rank: int) -> Exemption | None:
+        if rank <= _TRUSTED_RANKS and word_count >= _SENTENCE_WORDS:
+            return Exemption.BEST_RANKED
+        return exemption(passage.text, self.question, passage.heading)
+
+    def _matching(self, features: PassageFeatures) -> int:
+        """The units that hold what the question asks for.
+
+        A name counts only when it is not one of the question's own words.
+        """
+        matching = 0
+        for i, found in enumerate(features.features):
+            hit = found & self._asked
+            if hit and (hit != NAME or not features.names[i] <= self._question_words):
+                matching |= 1 << i
+        return matching
+
+
+def build_pool(
+    builder: EntryBuilder, candidates: Sequence[Candidate], settings: Settings
+) -> CandidatePool:
+    """Rank the candidates and drop stubs and duplicates of better ones.
+
+    When every candidate is a stub, all are kept.
+    """
+    threshold = settings.packing_quality_threshold
+    entries: dict[str, PoolEntry] = {}
+    dropped: list[Dropped] = []
+    for rank, found in enumerate(_best_first(candidates), start=1):
+        entry = builder.build(found.key, found.passage, found.scores, rank)
+        if entries.setdefault(entry.id, entry) is not entry:
+            dropped.append(entry.dropped(DropReason.DUPLICATE_OF, entry.id))
+    stubs = [e for e in entries.values() if (e.quality or 0.0) < threshold and not e.exemption]
+    unfiltered = len(stubs) == len(entries)
+    if not unfiltered:
+        for entry in stubs:
+            dropped.append(entry.dropped(DropReason.BELOW_QUALITY))
+            del entries[entry.id]
+    kept = list(entries.values())
+    duplicates = find_duplicates([e.passage for e in kept], [e.features for e in kept])
+    for i, first in duplicates.items():
+        dropped.append(kept[i].dropped(DropReason.DUPLICATE_OF, kept[first].id))
+    left = tuple(entry for i, entry in enumerate(kept) if i not in duplicates)
+    return CandidatePool(left, tuple(dropped), unfiltered)
+
+
+def unread_entries(candidates: Sequence[Candidate]) -> list[PoolEntry]:
+    """The candidates, best final score first, not analyzed: the whole text is one unit."""
+    nothing = passage_features("")
+    return [
+        PoolEntry(
+            found.key,
+            found.passage,
+            found.scores,
+            rank,
+            replace(nothing, units=((0, len(found.passage.text)),)),
+            quality=None,
+            exemption=None,
+            answer=NO_ANSWER,
+            matching=0,
+        )
+        for rank, found in enumerate(_best_first(candidates), start=1)
+    ]
+
+
+def _final(scores: Scores) -> float:
+    return scores.final if math.isfinite(scores.final) else 0.0
+
+
+def _best_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Equal scores keep their order."""
+    return sorted(candidates, key=lambda candidate: -_final(candidate.scores))
+
+
+def entry_vectors(entries: Sequence[PoolEntry], store: Store) -> Vectors:
+    """The embedding of each entry."""
+    if not entries:
+        return np.zeros((0, 1), dtype=np.float32)
+    return store.vectors([entry.key for entry in entries])
+
+
+def neighbours(
+    store: Store, builder: EntryBuilder, host: PoolEntry, known: Collection[str]
+) -> list[tuple[PoolEntry, bool]]:
+    """The passages right before and after one in its section, except the ``known`` ids; each
+    with whether it comes after."""
+    passage = host.passage
+    return [
+        (
+            builder.build(key, other, Scores(), host.rank, attached_to=host.id),
+            other.order_index > passage.order_index,
+        )
+        for key, other in store.neighbours(host.key, before=1, after=1)
+        if other.document == passage.document
+        and other.section_path == passage.section_path
+        and other.id not in known
+        and other.text.strip()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceParams:
+    """How the expected answer is spread.
+
+    First fitted on every second question of squad2, spans, hotpotqa-100 and musique-100, then
+    compared with other values on their half ``tune`` by ``benchmarks/evidence.py``. Only
+    ``rank_decay`` changed: nothing else that was tried is better beyond chance.
+
+    rank_decay      power of a candidate's rank by which its share falls
+    score_power     power of its score, over the best one's, by which it rises
+    words           how much a unit gains that holds all of the question's words
+    match           how much one gains that holds the kind of thing that is asked for
+    surroundings    share of a passage's mass that goes to all of it, by length
+    scattered       share of the question's words in the best unit up to which ranking decides
+    in_one_place    the share from which words decide
+    """
+
+    rank_decay: float = 0.9
+    score_power: float = 2.0
+    words: float = 7.0
+    match: float = 1.0
+    surroundings: float = 0.3
+    scattered: float = 0.4
+    in_one_place: float = 0.8
+
+
+DEFAULT_PARAMS = RelevanceParams()
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """The mass of each entry and of each of its units; all units together have 1."""
+
+    masses: Sequence[float]
+    units: Sequence[Sequence[float]]
+
+
+def term_weights(question: str, store: Store) -> dict[str, float]:
+    """The index terms of a question, weighted by rarity; the weights sum to 1."""
+    asked = list(dict.fromkeys(terms(question)))[:_MOST_TERMS]
+    if not asked:
+        return {}
+    known = store.term_statistics(asked)
+    rarity = {t: bm25.idf(known.passages, known.frequency.get(t, 0)) for t in asked}
+    total = sum(rarity.values())
+    return {term: value / total for term, value in rarity.items()}
+
+
+def estimate_relevance(
+    entries: Sequence[PoolEntry],
+    weights: Mapping[str, float],
+    params: RelevanceParams = DEFAULT_PARAMS,
+) -> Relevance:
+    """Spread the expected answer over the entries, which come best first."""
+    counts = [len(entry.features.units) for entry in entries]
+    if not any(counts):
+        return Relevance([0.0] * len(entries), [()] * len(entries))
+    owners = np.repeat(np.arange(len(entries)), counts)
+    held, matches = _question_words(entries, weights)
+    between = params.in_one_place - params.scattered
+    in_one_place = float(np.clip((held.max() - params.scattered) / between, 0.0, 1.0))
+
+    prior = _priors(entries, params)
+    scores = np.exp(params.words * held + params.match * matches)
+    own = _sums(scores, owners, len(entries))
+    everywhere = float(prior @ own) or 1.0
+    by_rank = prior / np.where(own > 0.0, own, 1.0)
+    factors = (1.0 - in_one_place) * by_rank + in_one_place * prior / everywhere
+    factors = np.where(_raised(entries), np.maximum(factors, by_rank), factors)
+    factors /= float(factors @ own) or 1.0
+    masses = factors * own
+    lengths = np.concatenate([entry.features.lengths for entry in entries])
+    whole = _sums(lengths, owners, len(entries))
+    # The text around an answer helps to understand it.
+    around = params.surroundings
+    even = around * masses / np.where(whole > 0.0, whole, 1.0)
+    spread = (1.0 - around) * factors[owners] * scores + even[owners] * lengths
+    flat: list[float] = spread.tolist()
+    ends: list[int] = np.cumsum(counts).tolist()
+    units = [flat[end - n : end] for end, n in zip(ends, counts, strict=True)]
+    return Relevance(masses.tolist(), units)
+
+
+def _question_words(
+    entries: Sequence[PoolEntry], weights: Mapping[str, float]
+) -> tuple[Floats, NDArray[np.int64]]:
+    """For each unit of each entry the share of the question's words that it holds together
+    with its heading, and 1 where it holds what is asked for."""
+    held: list[float] = []
+    matches: list[int] = []
+    for entry in entries:
+        passage, features = entry.passage, entry.features
+        heading = _heading_terms(passage.doc_title, passage.section_path)
+        in_heading = 0.0
+        found: list[tuple[int, float]] = []
+        for term, weight in weights.items():
+            if term in heading:
+                in_heading += weight
+            elif term in features.term_units:
+                found.append((features.term_units[term], weight))
+        units = [in_heading] * len(features.units)
+        for bits, weight in found:
+            while bits:
+                lowest = bits & -bits
+                units[lowest.bit_length() - 1] += weight
+                bits ^= lowest
+        held += units
+        matching = entry.matching
+        matches += [matching >> i & 1 for i in range(len(units))] if matching else [0] * len(units)
+    return np.array(held), np.array(matches)
+
+
+def _sums(values: NDArray[Any], owners: NDArray[np.int64], count: int) -> Floats:
+    sums = np.zeros(count)
+    np.add.at(sums, owners, values)
+    return sums
+
+
+def _raised(entries: Sequence[PoolEntry]) -> NDArray[np.bool_]:
+    """Which entries a later stage ranks above their search score."""
+    return np.array([entry.final > entry.scores.combined + _EPSILON for entry in entries])
+
+
+def _priors(entries: Sequence[PoolEntry], params: RelevanceParams) -> Floats:
+    """The share of each entry by rank and relative score; they sum to 1."""
+    finals = np.array([entry.final for entry in entries])
+    best = float(finals.max())
+    # Ratios of scores close to 0 mean nothing.
+    relative = np.maximum(finals / best, _EPSILON) if best > _EPSILON else np.ones(len(entries))
+    answerable = 1.0 + np.array([entry.answer.bonus for entry in entries])
+    by_rank = np.arange(1.0, len(entries) + 1) ** -params.rank_decay
+    shares = by_rank * relative**params.score_power * answerable
+    return shares / shares.sum()
+
+
+@lru_cache(maxsize=4096)
+def _heading_terms(title: str, section_path: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(terms(" ".join((title, *section_path))))

@@ -1,0 +1,160 @@
+"""The policy ``coverage``: cover as much of the expected answer as the tokens allow.
+
+The value of a set of units is the mass it holds, less what repeats a selected passage. That
+is a submodular function: adding the best value per token first comes within a constant factor
+of the optimum. For small pools the exact optimum is computed too, and the better one taken.
+
+Selection stops before the budget is full when nothing left is worth its tokens: a thousand
+tokens must add ``PACKWISE_PACKING_TOKEN_PRICE`` of the answer, more in a small budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from packwise.context.candidate_pool import PoolEntry, Relevance, entry_vectors, neighbours
+from packwise.context.layout import Pick, block_cost, unit_costs
+from packwise.context.selection import (
+    GreedySelection,
+    PickGroup,
+    PolicyInput,
+    PolicyResult,
+    density_bounds,
+    token_price,
+)
+from packwise.context.trace import Dropped, DropReason
+
+MOST_HOSTS = 8
+"""Passages whose neighbours are looked up, the best first: each is a read from the store."""
+
+# Units times budget up to which the exact optimum is computed: about a millisecond.
+_SMALL = 40_000
+# The share of a passage's mass given to the nearest sentence of its neighbour, and the factor
+# by which it falls with each sentence further away.
+_NEIGHBOUR_SHARE = 0.05
+_NEIGHBOUR_DECAY = 0.5
+
+
+def select_by_coverage(given: PolicyInput) -> PolicyResult:
+    """Fill a draft with what covers most of the expected answer."""
+    entries, relevance, skipped = _worth_considering(given)
+    vectors = entry_vectors(entries, given.store)
+    setup = (entries, relevance, vectors, given.counter, given.settings, given.budget)
+    selection = GreedySelection(*setup)
+    selection.fill()
+    method = "greedy"
+    if sum(len(entry.features.units) for entry in entries) * given.budget <= _SMALL:
+        picks = choose_exactly(selection.groups(), given.budget, selection.price)
+        exact = GreedySelection(*setup)
+        exact.take(sorted(picks, key=lambda pick: (-pick.density, pick.entry)))
+        if exact.gain() > selection.gain():
+            selection, method = exact, "exact"
+    draft = selection.draft
+    if given.settings.section_reunification:
+        _add_neighbours(selection, given, relevance)
+    masses = [*relevance.masses, *[0.0] * (len(draft.entries) - len(entries))]
+    return PolicyResult(
+        draft=draft,
+        method=method,
+        values=selection.entry_values(masses),
+        reasons={i: selection.reason(i) for i in range(len(entries)) if not draft.units[i]},
+        caps=selection.caps(),
+        skipped=skipped,
+    )
+
+
+def _worth_considering(
+    given: PolicyInput,
+) -> tuple[list[PoolEntry], Relevance, list[Dropped]]:
+    """The entries of which something may be worth its price, their relevance, and the trace
+    of the others. If there are none, all are considered: something is better than nothing."""
+    entries, relevance = given.pool.entries, given.relevance
+    costs = [unit_costs(given.counter, entry.passage.text) for entry in entries]
+    opening = block_cost(given.counter)
+    _, bounds = density_bounds(relevance.units, costs, opening)
+    price = token_price(given.settings, given.budget)
+    kept = [i for i, bound in enumerate(bounds) if bound >= price] or range(len(entries))
+    skipped = [
+        entries[i].dropped(
+            DropReason.LOW_VALUE, mass=relevance.masses[i], tokens=sum(costs[i]) + opening
+        )
+        for i in sorted(set(range(len(entries))).difference(kept))
+    ]
+    masses, units = [relevance.masses[i] for i in kept], [relevance.units[i] for i in kept]
+    return [entries[i] for i in kept], Relevance(masses, units), skipped
+
+
+def _add_neighbours(selection: GreedySelection, given: PolicyInput, relevance: Relevance) -> None:
+    """Offer the neighbours of selected passages, where the selection reaches their border."""
+    draft = selection.draft
+    known = {entry.id for entry in given.pool.entries} | {d.id for d in given.pool.dropped}
+    hosts = sorted(draft.selected(), key=lambda i: (-relevance.masses[i], i))[:MOST_HOSTS]
+    found: list[tuple[PoolEntry, list[float]]] = []
+    for index in hosts:
+        host, share = draft.entries[index], relevance.masses[index] * _NEIGHBOUR_SHARE
+        for entry, after in neighbours(given.store, given.builder, host, known):
+            border = len(host.features.units) - 1 if after else 0
+            if draft.units[index] >> border & 1:
+                known.add(entry.id)
+                found.append((entry, _neighbour_values(host, share, entry, after)))
+    if found:
+        selection.offer(found)
+        selection.fill()
+
+
+def _neighbour_values(host: PoolEntry, share: float, entry: PoolEntry, after: bool) -> list[float]:
+    """The value of each unit of a neighbour, by its distance from the host; 0 for sentences
+    that the host holds too."""
+    values = [0.0] * len(entry.features.units)
+    start = entry.passage.start
+    for i in range(len(values)) if after else reversed(range(len(values))):
+        a, b = entry.features.units[i]
+        if not (host.passage.start <= start + a and start + b <= host.passage.end):
+            values[i] = share
+            share *= _NEIGHBOUR_DECAY
+    return values
+
+
+def choose_exactly(groups: Sequence[PickGroup], budget: int, price: float) -> list[Pick]:
+    """The picks within the budget of the highest total value, less ``price`` per token.
+
+    A group has a cost, paid once when something of it is chosen, and items, of each of which
+    at most one pick is chosen. Of equal choices this is the cheapest. Time and memory grow
+    with the number of picks times the budget.
+    """
+    closed = np.zeros(budget + 1)
+    steps: list[tuple[NDArray[np.bool_], list[NDArray[np.int16]]]] = []
+    for opening, items in groups:
+        opened = np.full(budget + 1, -np.inf)
+        if opening <= budget:
+            opened[opening:] = closed[: budget + 1 - opening] + -price * opening
+        taken: list[NDArray[np.int16]] = []
+        for picks in items:
+            best, which = opened.copy(), np.full(budget + 1, -1, dtype=np.int16)
+            for number, pick in enumerate(picks):
+                if pick.cost <= budget:
+                    value = pick.value - price * pick.cost
+                    with_it = opened[: budget + 1 - pick.cost] + value
+                    better = with_it > best[pick.cost :]
+                    best[pick.cost :][better] = with_it[better]
+                    which[pick.cost :][better] = number
+            opened = best
+            taken.append(which)
+        is_open = opened > closed
+        closed = np.where(is_open, opened, closed)
+        steps.append((is_open, taken))
+
+    room = int(np.argmax(closed))
+    chosen: list[Pick] = []
+    for (opening, items), (is_open, taken) in zip(reversed(groups), reversed(steps), strict=True):
+        if is_open[room]:
+            for picks, which in zip(reversed(items), reversed(taken), strict=True):
+                number = int(which[room])
+                if number >= 0:
+                    chosen.append(picks[number])
+                    room -= picks[number].cost
+            room -= opening
+    return chosen
