@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from qdrant_client import models
 
 from packwise.candidates import Filter
 from packwise.documents import Document, Link, Passage, passage_id
@@ -15,31 +16,21 @@ from packwise.language.analyzer import terms
 from packwise.language.names import Extraction
 from packwise.stores.entity_extraction import extraction_payload
 from packwise.stores.pack.rows import PassageRow, groups, normalised, passage_of, storable
-from packwise.stores.qdrant.layout import NEVER, Payload, tag
-from packwise.stores.qdrant.weights import pack_terms
+from packwise.stores.qdrant.layout import DENSE, NEVER, Payload, has, has_any, tag
+from packwise.stores.qdrant.statistics import pack_terms
 from packwise.stores.serialization import links_text, read_links, read_sections, sections_text
 
-PASSAGE_FIELDS = [
-    "born",
-    "died",
-    "document",
-    "docTitle",
-    "sectionPath",
-    "orderIndex",
-    "text",
-    "start",
-    "end",
-    "contentHash",
-    "embedderVersion",
-    "url",
-    "lang",
-    "metadata",
-]
+PASSAGE_FIELDS = (
+    "born died document docTitle sectionPath orderIndex text start end contentHash"
+    " embedderVersion url lang metadata"
+).split()
 SUMMARY_FIELDS = ["id", "title", "url", "lang", "sourceHash", "passages", "metadata"]
+
+_PREFIX_LENGTHS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def document_point(document: Document, passages: int) -> Payload:
-    """The payload of a staged document; ``tags`` gets its owner tag from the writer."""
+    """The payload of a staged document; the writer adds its owner tag."""
     return {
         "kind": "document",
         "born": NEVER,
@@ -65,7 +56,7 @@ def document_point(document: Document, passages: int) -> Payload:
 def passage_point(
     document: Document, row: PassageRow, embedder_version: str, extraction: Extraction | None
 ) -> Payload:
-    """The payload of a staged passage, with the fields a context builder asks for."""
+    """The payload of a staged passage, with the fields that a context builder needs."""
     metadata = document.metadata
     passage = passage_of(document, row, embedder_version)
     blob, length = pack_terms(terms(passage.indexed_text))
@@ -95,7 +86,7 @@ def passage_point(
             tag("passages"),
             tag("passages of", document.id),
             tag("content", row.content_hash),
-            *(tag("prefix", rung) for rung in rungs(document.id)),
+            *(tag("prefix", prefix) for prefix in indexed_prefixes(document.id)),
             *(tag("metadata", name, value) for name, value in metadata.items()),
         ],
     }
@@ -124,8 +115,9 @@ def read_passage(payload: Mapping[str, Any]) -> Passage:
     )
 
 
-def read_document(payload: Mapping[str, Any], targets: Sequence[str | None]) -> Document:
-    """A document from its payload; ``targets`` are where its links lead, one each."""
+def read_document(payload: Mapping[str, Any], targets: Sequence[str | None] = ()) -> Document:
+    """A document from its payload; ``targets`` are the documents its links lead to, if known."""
+    links = read_links(payload["links"])
     return Document(
         id=payload["id"],
         title=payload["title"],
@@ -134,7 +126,7 @@ def read_document(payload: Mapping[str, Any], targets: Sequence[str | None]) -> 
         links=tuple(
             Link(href, anchor, start, target, kind)
             for (href, anchor, start, kind), target in zip(
-                read_links(payload["links"]), targets, strict=True
+                links, targets or [None] * len(links), strict=True
             )
         ),
         url=payload["url"],
@@ -144,36 +136,35 @@ def read_document(payload: Mapping[str, Any], targets: Sequence[str | None]) -> 
     )
 
 
-def read_vector(vectors: Any, name: str, dim: int) -> NDArray[np.float32]:
-    """A named vector of a point, L2-normalised; zeros where there is none."""
-    found = vectors.get(name) if isinstance(vectors, dict) else None
+def read_vector(record: Any, dim: int) -> NDArray[np.float32]:
+    """The dense vector of a point, L2-normalised; zeros if it has none."""
+    found = record.vector.get(DENSE) if isinstance(record.vector, dict) else None
     if found is None:
         return np.zeros(dim, dtype=np.float32)
     return normalised(np.asarray(found, dtype=np.float32))
 
 
-_RUNGS = (1, 2, 4, 8, 16, 32, 64)
-
-
-def rungs(document_id: str) -> list[str]:
-    """Those beginnings of an id that are indexed: short ones, whole folders, and itself."""
-    lengths = {length for length in _RUNGS if length < len(document_id)}
+def indexed_prefixes(document_id: str) -> list[str]:
+    """The prefixes of an id that are indexed: short ones, whole folders, and the id itself."""
+    lengths = {length for length in _PREFIX_LENGTHS if length < len(document_id)}
     lengths.update(at + 1 for at, letter in enumerate(document_id) if letter == "/")
     lengths.add(len(document_id))
     return [document_id[:length] for length in sorted(lengths) if length]
 
 
+def is_indexed_prefix(prefix: str) -> bool:
+    """Whether every id with this prefix has it among its indexed prefixes."""
+    return prefix.endswith("/") or len(prefix) in _PREFIX_LENGTHS
+
+
 def conditions(where: Filter) -> list[Any]:
-    """A ``Filter`` without its path prefix as conditions on passages."""
-    from qdrant_client import models
-
-    from packwise.stores.qdrant.layout import has, has_any
-
-    def equal(field: str, value: str) -> Any:
-        return models.FieldCondition(key=field, match=models.MatchValue(value=storable(value)))
-
+    """A ``Filter``, except for its path prefix, as conditions on passages."""
     named = {"tenant": where.tenant, "spaceId": where.space, "lang": where.lang}
-    found = [equal(field, value) for field, value in named.items() if value]
+    found: list[Any] = [
+        models.FieldCondition(key=field, match=models.MatchValue(value=storable(value)))
+        for field, value in named.items()
+        if value
+    ]
     if where.acl:
         allowed = [storable(group.strip()) for group in where.acl]
         found.append(
@@ -184,13 +175,10 @@ def conditions(where: Filter) -> list[Any]:
                 ]
             )
         )
-    if where.node_type:
-        found += has(tag("metadata", "node_type", storable(where.node_type)))
     if where.documents:
         found.append(has_any(tag("passages of", storable(name)) for name in where.documents))
-    found += [
-        condition
-        for name, value in where.metadata.items()
-        for condition in has(tag("metadata", storable(name), storable(value)))
-    ]
+    metadata = [*where.metadata.items()]
+    if where.node_type:
+        metadata.append(("node_type", where.node_type))
+    found += has(*(tag("metadata", storable(name), storable(value)) for name, value in metadata))
     return found
