@@ -50,12 +50,7 @@ from packwise.stores.qdrant.lease import Lease
 from packwise.stores.qdrant.points import PASSAGE_FIELDS
 from packwise.stores.qdrant.reader import QdrantReader
 from packwise.stores.qdrant.server import Server
-from packwise.stores.qdrant.statistics import (
-    TABLE_PARTS,
-    pack_part,
-    sparse_vector,
-    unpack_terms,
-)
+from packwise.stores.qdrant.statistics import TABLE_PARTS, pack_part, sparse_vector, unpack_terms
 
 _DRIFT = 0.1
 """How far the average length may move before the sparse vectors are computed again. Results
@@ -169,11 +164,7 @@ class QdrantCommit:
             by = [has_any(tag("told by", key) for key in batch)]
             before = {r.payload["passage"]: r for r in self.reader.find(state, by, TOLD_FIELDS)}
             changed: list[Payload] = []
-            for record in self.server.call(
-                lambda client, keys=batch: client.retrieve(
-                    self.collection, keys, with_payload=_READ
-                )
-            ):
+            for record in self.server.call("retrieve", self.collection, batch, with_payload=_READ):
                 point = self._entity_point(record)
                 old = before.get(record.id)
                 if old is not None and old.payload["mentions"] == point["mentions"]:
@@ -348,9 +339,7 @@ class QdrantCommit:
             self._set({"died": self._generation}, batch)
 
     def _set(self, values: Payload, where: models.Filter | list[int]) -> None:
-        self.server.call(
-            lambda client: client.set_payload(self.collection, values, where, wait=True)
-        )
+        self.server.call("set_payload", self.collection, values, where, wait=True)
 
     def _reweigh(self, state: QdrantState) -> QdrantState:
         """Compute all sparse vectors again if the average length has moved too far.
@@ -366,19 +355,14 @@ class QdrantCommit:
             for record in batch:
                 sparse = sparse_vector(record.payload["terms"], record.payload["length"], average)
                 points.append(models.PointVectors(id=record.id, vector={SPARSE: sparse}))
-            self.server.call(
-                lambda client, p=points: client.update_vectors(self.collection, p, wait=True)
-            )
+            self.server.call("update_vectors", self.collection, points, wait=True)
         return replace(state, weighed=average)
 
     def _switch(self, state: QdrantState) -> None:
         self.lease.check()
         struct = models.PointStruct(id=STATE, vector={}, payload=state.payload())
-        self.server.call(
-            lambda client: client.upsert(
-                self.collection, [struct], wait=True, ordering=models.WriteOrdering.MEDIUM
-            )
-        )
+        ordering = models.WriteOrdering.MEDIUM
+        self.server.call("upsert", self.collection, [struct], wait=True, ordering=ordering)
         if self.state is not None:
             return
         delete = models.DeleteAlias(alias_name=self.alias)
@@ -386,7 +370,7 @@ class QdrantCommit:
         changes: list[Any] = [models.CreateAliasOperation(create_alias=create)]
         if self.previous is not None:
             changes.insert(0, models.DeleteAliasOperation(delete_alias=delete))
-        self.server.call(lambda client: client.update_collection_aliases(changes))
+        self.server.call("update_collection_aliases", changes)
 
     def _sweep(self) -> None:
         """Delete what no reader can be reading any more."""
@@ -395,7 +379,7 @@ class QdrantCommit:
                 delete_collection(self.server, self.previous.collection)
         elif time.time() - self.state.committed > _GRACE:
             dead = all_of(within("died", lte=self.state.generation))
-            self.server.call(lambda client: client.delete(self.collection, dead, wait=True))
+            self.server.call("delete", self.collection, dead, wait=True)
 
 
 def _owned_by(rows: Iterable[DocumentRow]) -> Any:

@@ -13,6 +13,7 @@ commit writes last, says what g is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 from uuid import UUID
@@ -107,14 +108,13 @@ def make_collection(server: Server, address: Address, name: str, dim: int) -> No
         hnsw_config=models.HnswConfigDiff(m=HNSW_M, ef_construct=HNSW_EF_CONSTRUCT),
     )
     server.call(
-        lambda client: client.create_collection(
-            name,
-            vectors_config={DENSE: dense},
-            sparse_vectors_config={SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-            shard_number=address.shards,
-            replication_factor=address.replicas,
-            on_disk_payload=True,
-        )
+        "create_collection",
+        name,
+        vectors_config={DENSE: dense},
+        sparse_vectors_config={SPARSE: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+        shard_number=address.shards,
+        replication_factor=address.replicas,
+        on_disk_payload=True,
     )
     keyword = models.PayloadSchemaType.KEYWORD
     integers = models.IntegerIndexParams(
@@ -128,40 +128,30 @@ def make_collection(server: Server, address: Address, name: str, dim: int) -> No
     }
     for field, schema in indexes.items():
         # Operations are applied in order: once the last index exists, all do.
-        wait = field == "count"
-        server.call(
-            lambda client, f=field, s=schema, w=wait: client.create_payload_index(
-                name, f, s, wait=w
-            )
-        )
+        server.call("create_payload_index", name, field, schema, wait=field == "count")
 
 
 def make_build_collection(server: Server, address: Address) -> str:
     """Create the collection that belongs to the builds of a store, unless it exists."""
     name = f"{address.collection}--build"
-    if server.call(lambda client: client.collection_exists(name)):
+    if server.call("collection_exists", name):
         return name
     # Every version of Qdrant accepts a vector of one dimension.
-    dense = models.VectorParams(size=1, distance=models.Distance.DOT)
+    vectors = {DENSE: models.VectorParams(size=1, distance=models.Distance.DOT)}
+    replicas = address.replicas
     try:
-        server.call(
-            lambda client: client.create_collection(
-                name, vectors_config={DENSE: dense}, replication_factor=address.replicas
-            )
-        )
+        server.call("create_collection", name, vectors_config=vectors, replication_factor=replicas)
     except StoreError:
         # Either another build created it in the meantime, or it cannot be created.
-        if not server.call(lambda client: client.collection_exists(name)):
+        if not server.call("collection_exists", name):
             raise
     return name
 
 
 def delete_collection(server: Server, name: str) -> None:
     """Delete a collection if it exists."""
-    try:
-        server.call(lambda client: client.delete_collection(name))
-    except CollectionMissing:
-        return
+    with suppress(CollectionMissing):
+        server.call("delete_collection", name)
 
 
 def has(*tags: str) -> list[Any]:
@@ -209,14 +199,13 @@ def scroll(
     offset: Any = None
     while True:
         records, offset = server.call(
-            lambda client, start=offset: client.scroll(
-                collection,
-                scroll_filter=where,
-                limit=page,
-                offset=start,
-                with_payload=fields,
-                with_vectors=list(vectors) or False,
-            )
+            "scroll",
+            collection,
+            scroll_filter=where,
+            limit=page,
+            offset=offset,
+            with_payload=fields,
+            with_vectors=list(vectors) or False,
         )
         yield from records
         if offset is None:
@@ -230,12 +219,12 @@ def upsert(server: Server, collection: str, points: Iterable[Any], most: int = 2
     for point in points:
         weight = 2 * len(point.payload.get("text", "")) + 8192
         if batch and (len(batch) >= most or size + weight > _MOST_BYTES):
-            server.call(lambda client, b=batch: client.upsert(collection, b, wait=True))
+            server.call("upsert", collection, batch, wait=True)
             batch, size = [], 0
         batch.append(point)
         size += weight
     if batch:
-        server.call(lambda client: client.upsert(collection, batch, wait=True))
+        server.call("upsert", collection, batch, wait=True)
 
 
 def batched(values: Iterable[_T], size: int = 200) -> Iterator[list[_T]]:

@@ -128,7 +128,7 @@ class Lease:
         }
 
     def _payload(self, point: int) -> Payload:
-        records = self._server.call(lambda client: client.retrieve(self._collection, [point]))
+        records = self._server.call("retrieve", self._collection, [point])
         return records[0].payload or {} if records else {}
 
     def _put(self, point: int, payload: Payload, only_if: Any = None) -> None:
@@ -136,13 +136,12 @@ class Lease:
         # Strong ordering would go through one fixed node, and fail with it.
         struct = models.PointStruct(id=point, vector={DENSE: [0.0]}, payload=payload)
         self._server.call(
-            lambda client: client.upsert(
-                self._collection,
-                [struct],
-                wait=True,
-                ordering=models.WriteOrdering.MEDIUM,
-                update_filter=only_if,
-            )
+            "upsert",
+            self._collection,
+            [struct],
+            wait=True,
+            ordering=models.WriteOrdering.MEDIUM,
+            update_filter=only_if,
         )
 
 

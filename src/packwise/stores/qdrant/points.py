@@ -14,80 +14,87 @@ from packwise.candidates import Filter
 from packwise.documents import Document, Link, Passage, passage_id
 from packwise.language.analyzer import terms
 from packwise.language.names import Extraction
+from packwise.stores.base import DocumentSummary
 from packwise.stores.entity_extraction import extraction_payload
-from packwise.stores.pack.rows import PassageRow, groups, normalised, passage_of, storable
+from packwise.stores.pack.rows import groups, normalised, storable
 from packwise.stores.qdrant.layout import DENSE, NEVER, Payload, has, has_any, tag
 from packwise.stores.qdrant.statistics import pack_terms
 from packwise.stores.serialization import links_text, read_links, read_sections, sections_text
 
-PASSAGE_FIELDS = (
-    "born died document docTitle sectionPath orderIndex text start end contentHash"
-    " embedderVersion url lang metadata"
-).split()
-SUMMARY_FIELDS = ["id", "title", "url", "lang", "sourceHash", "passages", "metadata"]
+_PASSAGE = {
+    "document": "document",
+    "doc_title": "docTitle",
+    "order_index": "orderIndex",
+    "text": "text",
+    "start": "start",
+    "end": "end",
+    "content_hash": "contentHash",
+    "embedder_version": "embedderVersion",
+    "url": "url",
+    "lang": "lang",
+}
+"""The fields of a passage that a payload stores as they are, under these keys."""
+_DOCUMENT = {
+    "id": "id",
+    "title": "title",
+    "url": "url",
+    "lang": "lang",
+    "source_hash": "sourceHash",
+}
+PASSAGE_FIELDS = ["born", "died", "sectionPath", "metadata", *_PASSAGE.values()]
+SUMMARY_FIELDS = ["passages", "metadata", *_DOCUMENT.values()]
 
 _PREFIX_LENGTHS = (1, 2, 4, 8, 16, 32, 64)
 
 
-def document_point(document: Document, passages: int) -> Payload:
-    """The payload of a staged document; the writer adds its owner tag."""
+def document_point(document: Document, passages: int, owner: int, size: int) -> Payload:
+    """The payload of a staged document. ``owner`` is its key; ``size`` is in bytes."""
     return {
         "kind": "document",
         "born": NEVER,
         "died": NEVER,
-        "id": document.id,
-        "title": document.title,
+        **{key: getattr(document, name) for name, key in _DOCUMENT.items()},
         "text": document.text,
-        "url": document.url,
-        "lang": document.lang,
         "metadata": dict(document.metadata),
-        "sourceHash": document.source_hash,
         "passages": passages,
+        "bytes": size,
         "sections": sections_text(document),
         "links": links_text(document),
         "tags": [
             tag("documents"),
             tag("document", document.id),
             *([tag("url", document.url)] if document.url else []),
+            tag("owner", owner),
         ],
     }
 
 
-def passage_point(
-    document: Document, row: PassageRow, embedder_version: str, extraction: Extraction | None
-) -> Payload:
-    """The payload of a staged passage, with the fields that a context builder needs."""
-    metadata = document.metadata
-    passage = passage_of(document, row, embedder_version)
+def passage_point(passage: Passage, owner: int, extraction: Extraction | None) -> Payload:
+    """The payload of a staged passage, with the fields that a context builder needs. ``owner``
+    is the key of its document."""
+    metadata = passage.metadata
     blob, length = pack_terms(terms(passage.indexed_text))
     payload: Payload = {
         "kind": "passage",
         "born": NEVER,
         "died": NEVER,
-        "document": document.id,
-        "docTitle": document.title,
-        "sectionPath": list(row.section_path),
+        **{key: getattr(passage, name) for name, key in _PASSAGE.items()},
+        "sectionPath": list(passage.section_path),
         "header": passage.header,
-        "orderIndex": row.position,
-        "text": passage.text,
-        "start": row.start,
-        "end": row.end,
-        "contentHash": row.content_hash,
-        "embedderVersion": embedder_version,
-        "url": passage.url,
-        "lang": document.lang,
         "tenant": metadata.get("tenant", ""),
         "spaceId": metadata.get("space", ""),
         "acl": groups(metadata),
         "metadata": dict(metadata),
         "terms": blob,
         "length": length,
+        "owner": owner,
         "tags": [
             tag("passages"),
-            tag("passages of", document.id),
-            tag("content", row.content_hash),
-            *(tag("prefix", prefix) for prefix in indexed_prefixes(document.id)),
+            tag("passages of", passage.document),
+            tag("content", passage.content_hash),
+            *(tag("prefix", prefix) for prefix in indexed_prefixes(passage.document)),
             *(tag("metadata", name, value) for name, value in metadata.items()),
+            tag("owner", owner),
         ],
     }
     if extraction is not None:
@@ -100,18 +107,19 @@ def read_passage(payload: Mapping[str, Any]) -> Passage:
     """A passage from a payload with ``PASSAGE_FIELDS``."""
     return Passage(
         id=passage_id(payload["document"], payload["orderIndex"]),
-        document=payload["document"],
-        doc_title=payload["docTitle"],
         section_path=tuple(payload["sectionPath"]),
-        order_index=payload["orderIndex"],
-        text=payload["text"],
-        start=payload["start"],
-        end=payload["end"],
-        content_hash=payload["contentHash"],
-        embedder_version=payload["embedderVersion"],
-        url=payload["url"],
-        lang=payload["lang"],
         metadata=payload["metadata"],
+        **{name: payload[key] for name, key in _PASSAGE.items()},
+    )
+
+
+def read_summary(payload: Mapping[str, Any], pagerank: float) -> DocumentSummary:
+    """A document without its text, from a payload with ``SUMMARY_FIELDS``."""
+    return DocumentSummary(
+        passages=payload["passages"],
+        pagerank=pagerank,
+        metadata=payload["metadata"],
+        **{name: payload[key] for name, key in _DOCUMENT.items()},
     )
 
 
@@ -119,8 +127,6 @@ def read_document(payload: Mapping[str, Any], targets: Sequence[str | None] = ()
     """A document from its payload; ``targets`` are the documents its links lead to, if known."""
     links = read_links(payload["links"])
     return Document(
-        id=payload["id"],
-        title=payload["title"],
         text=payload["text"],
         sections=read_sections(payload["sections"]),
         links=tuple(
@@ -129,10 +135,8 @@ def read_document(payload: Mapping[str, Any], targets: Sequence[str | None] = ()
                 links, targets or [None] * len(links), strict=True
             )
         ),
-        url=payload["url"],
-        lang=payload["lang"],
         metadata=payload["metadata"],
-        source_hash=payload["sourceHash"],
+        **{name: payload[key] for name, key in _DOCUMENT.items()},
     )
 
 

@@ -51,7 +51,7 @@ class QdrantReader:
     def state(self) -> QdrantState:
         """The generation that is current now. Raises ``StoreMissing``."""
         try:
-            records = self._server.call(lambda client: client.retrieve(self._name, [STATE]))
+            records = self._server.call("retrieve", self._name, [STATE])
         except CollectionMissing as error:
             raise self._missing() from error
         return self._remember(records)
@@ -84,9 +84,7 @@ class QdrantReader:
             filter=all_of(models.HasIdCondition(has_id=[STATE])), limit=1, with_payload=True
         )
         try:
-            answers = self._server.call(
-                lambda client: client.query_batch_points(self._name, [current, *requests])
-            )
+            answers = self._server.call("query_batch_points", self._name, [current, *requests])
         except CollectionMissing as error:
             raise self._missing() from error
         if self._remember(answers[0].points).token != state.token:

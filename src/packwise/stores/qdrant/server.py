@@ -10,10 +10,10 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -48,8 +48,6 @@ _GRPC_STATUS = {
     "UNAUTHENTICATED": 401,
     "PERMISSION_DENIED": 403,
 }
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +149,8 @@ class Server:
         nodes = ",".join(f"{host}:{port}" for host, port in address.nodes)
         return cls(clients, f"Qdrant at {nodes}", address.timeout)
 
-    def call(self, work: Callable[[Any], _T]) -> _T:
-        """Do ``work`` with a client. It is repeated after a transient failure, so it must be
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the client. It is repeated after a transient failure, so it must be
         harmless to do twice. Raises ``CollectionMissing``, ``StoreUnreachable``,
         ``StoreTimeout`` or another ``StoreError``."""
         nodes = len(self._clients)
@@ -162,7 +160,7 @@ class Server:
         for attempt in count(1):
             current = self._current
             try:
-                return work(self._clients[current])
+                return getattr(self._clients[current], method)(*arguments, **options)
             except Exception as error:
                 failure = _failure(error)
                 if failure is None:

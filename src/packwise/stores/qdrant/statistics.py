@@ -27,18 +27,13 @@ _MOST_COUNTED = int(np.iinfo(np.uint16).max)
 _NUMBERS = np.dtype([("hash", "<u8"), ("value", "<f8")])
 
 
-def _pack(kind: np.dtype[np.void], hashes: Sequence[int], values: Sequence[float]) -> str:
-    entries = np.empty(len(hashes), dtype=kind)
-    entries["hash"] = hashes
-    entries[(kind.names or ())[1]] = values
-    return base64.b64encode(entries.tobytes()).decode()
-
-
 def pack_terms(terms: Sequence[str]) -> tuple[str, int]:
     """The distinct terms of a passage with their counts, and the number of all its terms."""
     counted = Counter(terms)
-    counts = [min(count, _MOST_COUNTED) for count in counted.values()]
-    return _pack(_COUNTS, [term_hash(term) for term in counted], counts), len(terms)
+    entries = np.empty(len(counted), dtype=_COUNTS)
+    entries["hash"] = [term_hash(term) for term in counted]
+    entries["count"] = [min(count, _MOST_COUNTED) for count in counted.values()]
+    return base64.b64encode(entries.tobytes()).decode(), len(terms)
 
 
 def unpack_terms(blob: str) -> NDArray[np.void]:
@@ -48,7 +43,10 @@ def unpack_terms(blob: str) -> NDArray[np.void]:
 
 def pack_part(values: Mapping[int, float]) -> str:
     """Part of a table, from hash to number."""
-    return _pack(_NUMBERS, list(values), list(values.values()))
+    entries = np.empty(len(values), dtype=_NUMBERS)
+    entries["hash"] = list(values)
+    entries["value"] = list(values.values())
+    return base64.b64encode(entries.tobytes()).decode()
 
 
 def unpack_part(blob: str) -> dict[int, float]:

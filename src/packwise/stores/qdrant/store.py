@@ -11,12 +11,7 @@ from qdrant_client import models
 from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
 from packwise.language.names import Extraction
-from packwise.stores.base import (
-    DocumentSummary,
-    Key,
-    StoreInfo,
-    Vectors,
-)
+from packwise.stores.base import DocumentSummary, Key, StoreInfo, Vectors
 from packwise.stores.context_managers import Closing
 from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.linking import index_urls, target_of
@@ -38,6 +33,7 @@ from packwise.stores.qdrant.points import (
     SUMMARY_FIELDS,
     read_document,
     read_passage,
+    read_summary,
     read_vector,
 )
 from packwise.stores.qdrant.reader import QdrantReader
@@ -83,7 +79,7 @@ class QdrantStore(Closing, QdrantSearch, Knowledge):
 
     def info(self) -> StoreInfo:
         state = self._reader.state()
-        about = self._server.call(lambda client: client.get_collection(state.collection))
+        about = self._server.call("get_collection", state.collection)
         return StoreInfo(
             location=self._address.text,
             kind="qdrant",
@@ -171,19 +167,7 @@ class QdrantStore(Closing, QdrantSearch, Knowledge):
             records = self._reader.find(state, has(tag("documents")), SUMMARY_FIELDS)
             payloads = sorted((r.payload for r in records), key=lambda payload: payload["id"])
             ranks = self._reader.numbers(state, "ranks", [payload["id"] for payload in payloads])
-            return [
-                DocumentSummary(
-                    id=payload["id"],
-                    title=payload["title"],
-                    url=payload["url"],
-                    lang=payload["lang"],
-                    source_hash=payload["sourceHash"],
-                    passages=payload["passages"],
-                    pagerank=ranks.get(payload["id"], 0.0),
-                    metadata=payload["metadata"],
-                )
-                for payload in payloads
-            ]
+            return [read_summary(p, ranks.get(p["id"], 0.0)) for p in payloads]
 
         yield from self._reader.consistently(look)
 

@@ -14,15 +14,10 @@ from packwise.documents import Document, Passage
 from packwise.errors import StoreError, UsageError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
-from packwise.stores.checks import (
-    Identity,
-    embedders_would_mix,
-    other_embedder,
-    passage_vectors,
-)
+from packwise.stores.checks import Identity, embedders_would_mix, other_embedder, passage_vectors
 from packwise.stores.context_managers import Build
 from packwise.stores.entity_extraction import check_extractions
-from packwise.stores.pack.rows import checked, storable, to_half
+from packwise.stores.pack.rows import checked, passage_of, storable, to_half
 from packwise.stores.qdrant.commit import QdrantCommit
 from packwise.stores.qdrant.entity_points import DERIVED, DocumentRow
 from packwise.stores.qdrant.layout import (
@@ -141,14 +136,11 @@ class QdrantWriter(Build):
             owner = self._lease.key()
             size = len(document.text)
             for row, vector in zip(checked_rows, rows, strict=True):
-                payload = passage_point(document, row, version, extracted.get(row.position))
-                payload["owner"] = owner
-                payload["tags"].append(tag("owner", owner))
-                size += len(payload["text"]) + 2 * dim
+                passage = passage_of(document, row, version)
+                payload = passage_point(passage, owner, extracted.get(row.position))
+                size += len(passage.text) + 2 * dim
                 self._passages.append((self._lease.key(), payload, vector.tolist()))
-            payload = document_point(document, len(checked_rows))
-            payload["bytes"] = size
-            payload["tags"].append(tag("owner", owner))
+            payload = document_point(document, len(checked_rows), owner, size)
             self._documents.append((owner, payload))
             self._staged[document.id] = _row(owner, payload)
             self._kept.add(document.id)
@@ -228,7 +220,7 @@ class QdrantWriter(Build):
             return self._state.collection
         if building:
             same = tuple(notes.get("identity") or ()) == self._identity
-            if same and self._server.call(lambda client: client.collection_exists(building)):
+            if same and self._server.call("collection_exists", building):
                 self._assumed_length = float(notes.get("weighed") or 0.0)
                 return building
             delete_collection(self._server, building)
@@ -244,17 +236,11 @@ class QdrantWriter(Build):
     def _recover(self) -> None:
         """Undo what a killed commit left behind; it never became visible."""
         generation = self._state.generation if self._state else 0
-        unfinished = within("born", gt=generation, lt=NEVER)
         derived = has_any(tag("kind", kind) for kind in DERIVED)
-        self._delete(all_of(unfinished, derived))
-        self._reset("born", unfinished)
-        self._reset("died", within("died", gt=generation, lt=NEVER))
-
-    def _reset(self, field: str, condition: Any) -> None:
-        where = all_of(condition)
-        self._server.call(
-            lambda client: client.set_payload(self._collection, {field: NEVER}, where, wait=True)
-        )
+        self._delete(all_of(derived, within("born", gt=generation, lt=NEVER)))
+        for field in ("born", "died"):
+            where = all_of(within(field, gt=generation, lt=NEVER))
+            self._server.call("set_payload", self._collection, {field: NEVER}, where, wait=True)
 
     def _load(self) -> None:
         """Read which documents are live and which are staged."""
@@ -288,7 +274,7 @@ class QdrantWriter(Build):
         return scroll(self._server, self._collection, where, fields, **options)
 
     def _delete(self, where: models.Filter) -> None:
-        self._server.call(lambda client: client.delete(self._collection, where, wait=True))
+        self._server.call("delete", self._collection, where, wait=True)
 
 
 def _row(key: int, payload: Mapping[str, Any]) -> DocumentRow:
