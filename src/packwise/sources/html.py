@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from packwise.sources import front_matter, text
-from packwise.sources.flow import Draft, Flow, Inline, Span
+from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-DEEPEST = 4_000
+_DEEPEST = 4_000
 """Elements nested deeper than this are read without their structure: the parser's time
 grows with the square of the depth (a minute at 100,000)."""
 
@@ -50,33 +49,27 @@ _FLAT = frozenset(
 _MARKUP = re.compile(r"(?i)<!--|<(script|style)\b|</?[a-z!][^<>]*>?")
 
 
-def read(source: str) -> Draft:
-    """Parse an HTML page, front matter (of site generators) and all."""
-    matter = front_matter.split(source)
-    flow = Flow()
-    draft = Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
-    if _depth(matter.rest) > DEEPEST:
-        text.write_paragraphs(flow, _without_tags(matter.rest))
-        return draft
-    page = _parse(matter.rest)
-    _read_head(page, draft)
-    content = _content(page)
-    if content is not None:
-        _Writer(flow, inside=content.tag != "body").write(content)
-    return draft
+def read(builder: DocumentBuilder, source: str) -> None:
+    """Add the blocks and the metadata of an HTML page."""
+    if (page := _parse(builder, source)) is not None:
+        _read_head(page, builder)
+        content = _content(page)
+        if content is not None:
+            _HtmlReader(builder, inside=content.tag != "body").read(content)
 
 
-def write_fragment(flow: Flow, source: str) -> None:
-    """Add a piece of HTML, as found in other formats, to a flow."""
-    if _depth(source) > DEEPEST:
-        text.write_paragraphs(flow, _without_tags(source))
-        return
-    body = _parse(source).body
-    if body is not None:
-        _Writer(flow, inside=True).write(body)
+def read_fragment(builder: DocumentBuilder, source: str) -> None:
+    """Add the blocks of a piece of HTML, as found in other formats."""
+    page = _parse(builder, source)
+    if page is not None and page.body is not None:
+        _HtmlReader(builder, inside=True).read(page.body)
 
 
-def _parse(source: str) -> LexborHTMLParser:
+def _parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
+    """The parsed HTML; ``None`` if it is nested too deep and was added as plain text."""
+    if _depth(source) > _DEEPEST:
+        builder.plain_text(_without_tags(source))
+        return None
     from selectolax.lexbor import LexborHTMLParser
 
     return LexborHTMLParser(source)
@@ -113,19 +106,19 @@ def _without_tags(source: str) -> str:
     return unescape("\n\n".join(parts))
 
 
-def _read_head(page: LexborHTMLParser, draft: Draft) -> None:
+def _read_head(page: LexborHTMLParser, builder: DocumentBuilder) -> None:
     title = page.css_first("title")
-    draft.fallback_title = title.text() if title is not None else ""
+    builder.fallback_title = title.text() if title is not None else ""
     root = page.css_first("html")
-    draft.lang = draft.lang or (root.attributes.get("lang") if root is not None else None) or ""
+    builder.lang = builder.lang or (root.attributes.get("lang") if root is not None else None) or ""
     canonical = page.css_first('link[rel="canonical"]')
     if canonical is not None:
-        draft.url = draft.url or (canonical.attributes.get("href") or "").strip()
+        builder.url = builder.url or (canonical.attributes.get("href") or "").strip()
     for meta in page.css("meta[name]"):
         name = (meta.attributes.get("name") or "").lower()
         content = " ".join((meta.attributes.get("content") or "").split())
         if name in _METADATA and content:
-            draft.metadata.setdefault(name, content)
+            builder.metadata.setdefault(name, content)
 
 
 def _content(page: LexborHTMLParser) -> LexborNode | None:
@@ -137,20 +130,20 @@ def _content(page: LexborHTMLParser) -> LexborNode | None:
     return page.body
 
 
-class _Writer:
-    """Walks the tree and writes into a flow; depth costs no stack.
+class _HtmlReader:
+    """Walks the tree without recursion, so depth costs no stack.
 
     ``inside`` says that the walk starts within the page's own content.
     """
 
-    def __init__(self, flow: Flow, *, inside: bool) -> None:
-        self._flow = flow
+    def __init__(self, builder: DocumentBuilder, *, inside: bool) -> None:
+        self._builder = builder
         self._inside = int(inside)
-        self._inline = Inline()
+        self._inline = TextBuilder()
         self._heading = 0
         self._after_term = False
-        self._rows: list[list[Span]] | None = None
-        self._cell: Inline | None = None
+        self._rows: list[list[LinkedText]] | None = None
+        self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], bool]] = {
             "a": self._enter_link,
             "br": self._enter_break,
@@ -175,7 +168,7 @@ class _Writer:
             **dict.fromkeys(_CELLS, self._leave_cell),
         }
 
-    def write(self, root: LexborNode) -> None:
+    def read(self, root: LexborNode) -> None:
         node = root.first_child
         depth = 0
         while node is not None:
@@ -233,7 +226,7 @@ class _Writer:
         )
 
     @property
-    def _text(self) -> Inline:
+    def _text(self) -> TextBuilder:
         return self._inline if self._cell is None else self._cell
 
     def _write(self, content: str) -> None:
@@ -250,7 +243,7 @@ class _Writer:
 
     def _flush(self) -> None:
         self._after_term = False
-        self._flow.paragraph(self._inline.finish())
+        self._builder.paragraph(self._inline.finish())
 
     def _enter_block(self, node: LexborNode) -> bool:
         self._break()
@@ -275,7 +268,7 @@ class _Writer:
         for line_break in node.css("br"):
             line_break.replace_with("\n")
         self._flush()
-        self._flow.code(node.text())
+        self._builder.code(node.text())
         return False
 
     def _enter_heading(self, node: LexborNode) -> bool:
@@ -287,25 +280,25 @@ class _Writer:
     def _leave_heading(self) -> None:
         if self._heading:
             level, self._heading = self._heading, 0
-            self._flow.heading(level, self._inline.finish())
+            self._builder.heading(level, self._inline.finish())
 
     def _enter_list(self, node: LexborNode) -> bool:
         if self._cell is None:
             self._flush()
             start = node.attributes.get("start") or ""
             number = int(start) if _NUMBER.fullmatch(start) else 1
-            self._flow.open_list(ordered=node.tag == "ol", start=number)
+            self._builder.open_list(ordered=node.tag == "ol", start=number)
         return True
 
     def _leave_list(self) -> None:
         if self._cell is None:
             self._flush()
-            self._flow.close_list()
+            self._builder.close_list()
 
     def _enter_item(self, node: LexborNode) -> bool:
         if self._cell is None:
             self._flush()
-            self._flow.open_item()
+            self._builder.open_item()
         else:
             self._break()
         return True
@@ -313,7 +306,7 @@ class _Writer:
     def _leave_item(self) -> None:
         if self._cell is None:
             self._flush()
-            self._flow.close_item()
+            self._builder.close_item()
         else:
             self._break()
 
@@ -337,7 +330,7 @@ class _Writer:
     def _leave_table(self) -> None:
         if self._rows is not None and self._cell is None:
             self._flush()
-            self._flow.table(self._rows)
+            self._builder.table(self._rows)
             self._rows = None
         else:
             self._break()
@@ -351,7 +344,7 @@ class _Writer:
 
     def _enter_cell(self, node: LexborNode) -> bool:
         if self._rows:
-            self._cell = Inline()
+            self._cell = TextBuilder()
         else:
             self._break()
         return True

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from packwise.sources import front_matter, html
-from packwise.sources.flow import Draft, Flow, Inline, Span
+from packwise.sources import html
+from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -38,16 +38,8 @@ _LINK_TAG = re.compile(r"""(?is)<a\s[^>]*?href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\
 _CONTAINER_MARKS = re.compile(r"(?m)^[>*+\-\s]+")
 
 
-def read(text: str) -> Draft:
-    """Parse a Markdown file, front matter and all."""
-    matter = front_matter.split(text)
-    flow = Flow()
-    write(flow, matter.rest)
-    return Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
-
-
-def write(flow: Flow, text: str) -> None:
-    """Add the blocks of a Markdown text to a flow, in time linear in its length."""
+def read(builder: DocumentBuilder, text: str) -> None:
+    """Add the blocks of a Markdown text, in time linear in its length."""
     parser = _parser()
     env: dict[str, Any] = {}
     if len(text) > 2 * SEGMENT:
@@ -55,9 +47,9 @@ def write(flow: Flow, text: str) -> None:
         parser.parse("\n".join(_DEFINITION.findall(text)), env)
     for segment, is_code in _segments(text):
         if is_code:
-            flow.code(segment)
+            builder.code(segment)
         else:
-            _Writer(flow, parser, env).write(parser.parse(segment, env))
+            _MarkdownReader(builder, parser, env).read(parser.parse(segment, env))
 
 
 def _segments(text: str) -> Iterator[tuple[str, bool]]:
@@ -175,15 +167,15 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-class _Writer:
-    """Writes block tokens into a flow."""
+class _MarkdownReader:
+    """Adds the blocks of parsed tokens to a builder."""
 
-    def __init__(self, flow: Flow, parser: MarkdownIt, env: dict[str, Any]) -> None:
-        self._flow = flow
+    def __init__(self, builder: DocumentBuilder, parser: MarkdownIt, env: dict[str, Any]) -> None:
+        self._builder = builder
         self._parser = parser
         self._env = env
         self._heading = 0
-        self._rows: list[list[Span]] = []
+        self._rows: list[list[LinkedText]] = []
         self._in_table = False
         self._handlers: dict[str, Callable[[Token], None]] = {
             "heading_open": self._open_heading,
@@ -197,13 +189,13 @@ class _Writer:
             "table_close": self._close_table,
             "bullet_list_open": self._open_list,
             "ordered_list_open": self._open_list,
-            "list_item_open": lambda token: self._flow.open_item(),
-            "list_item_close": lambda token: self._flow.close_item(),
-            "bullet_list_close": lambda token: self._flow.close_list(),
-            "ordered_list_close": lambda token: self._flow.close_list(),
+            "list_item_open": lambda token: self._builder.open_item(),
+            "list_item_close": lambda token: self._builder.close_item(),
+            "bullet_list_close": lambda token: self._builder.close_list(),
+            "ordered_list_close": lambda token: self._builder.close_list(),
         }
 
-    def write(self, tokens: list[Token]) -> None:
+    def read(self, tokens: list[Token]) -> None:
         for token in tokens:
             handler = self._handlers.get(token.type)
             if handler is not None:
@@ -224,15 +216,15 @@ class _Writer:
         if self._in_table:
             self._rows[-1].append(span)
         elif self._heading:
-            self._flow.heading(self._heading, span)
+            self._builder.heading(self._heading, span)
         else:
-            self._flow.paragraph(span)
+            self._builder.paragraph(span)
 
     def _code(self, token: Token) -> None:
-        self._flow.code(token.content)
+        self._builder.code(token.content)
 
     def _html(self, token: Token) -> None:
-        html.write_fragment(self._flow, token.content)
+        html.read_fragment(self._builder, token.content)
 
     def _open_table(self, token: Token) -> None:
         self._in_table = True
@@ -243,14 +235,14 @@ class _Writer:
 
     def _close_table(self, token: Token) -> None:
         self._in_table = False
-        self._flow.table(self._rows)
+        self._builder.table(self._rows)
 
     def _open_list(self, token: Token) -> None:
         ordered = token.type == "ordered_list_open"
-        self._flow.open_list(ordered=ordered, start=int(token.attrGet("start") or 1))
+        self._builder.open_list(ordered=ordered, start=int(token.attrGet("start") or 1))
 
-    def _span(self, content: str) -> Span:
-        inline = Inline()
+    def _span(self, content: str) -> LinkedText:
+        inline = TextBuilder()
         if len(content) > _INLINE_LIMIT or content.count("[") > _BRACKET_LIMIT:
             _write_roughly(inline, content)
         else:
@@ -261,7 +253,7 @@ class _Writer:
         return inline.finish()
 
 
-def _write_inline(inline: Inline, token: Token) -> None:
+def _write_inline(inline: TextBuilder, token: Token) -> None:
     match token.type:
         case "text" | "code_inline" | "text_special":
             inline.write(token.content)
@@ -283,7 +275,7 @@ def _write_inline(inline: Inline, token: Token) -> None:
             pass
 
 
-def _write_tag(inline: Inline, tag: str) -> None:
+def _write_tag(inline: TextBuilder, tag: str) -> None:
     lowered = tag[:4].lower()
     if lowered.startswith("<br"):
         inline.write("\n")
@@ -293,7 +285,7 @@ def _write_tag(inline: Inline, tag: str) -> None:
         inline.open_link(found[1] or found[2] or found[3] or "")
 
 
-def _write_roughly(inline: Inline, content: str) -> None:
+def _write_roughly(inline: TextBuilder, content: str) -> None:
     """Text with links, for one block of a size or a density of brackets on which the
     parser takes seconds."""
     position = 0

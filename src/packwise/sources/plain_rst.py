@@ -1,8 +1,8 @@
 """Plain text laid out like reStructuredText, read line by line in linear time.
 
-This is what ``pydoc`` topics look like, and the way out for reStructuredText that is
-too large for docutils: underlined headings, paragraphs, bullets, indented code,
-definitions and grid tables are told apart by their layout alone.
+``pydoc`` topics look like this. It is also the fallback for reStructuredText that is too large
+for docutils: underlined headings, paragraphs, bullets, indented code, definitions and grid
+tables are recognised by their layout alone.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from packwise.sources.flow import Anchor, Flow, Inline, Span
+from packwise.sources.document_builder import Anchor, DocumentBuilder, LinkedText, TextBuilder
 
-Annotate = Callable[[str], tuple[Anchor, ...]]
+FindLinks = Callable[[str], tuple[Anchor, ...]]
 
 _DEEPEST = 30
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
@@ -35,20 +35,24 @@ _MARKUP = re.compile(
 )
 
 
-def write(flow: Flow, text: str, annotate: Annotate | None = None) -> None:
-    """Add the blocks of such a text to a flow.
+def read(builder: DocumentBuilder, text: str, find_links: FindLinks | None = None) -> None:
+    """Add the blocks of a text to a builder.
 
-    ``annotate`` is given the text of each paragraph and names the links in it.
+    ``find_links`` gets the text of each paragraph and returns the links in it.
     """
     lines = [line.rstrip().expandtabs() for line in text.split("\n")]
-    _Reader(flow, lines, annotate).region(0, len(lines), 0, 0)
+    _LineReader(builder, lines, find_links).region(0, len(lines), 0, 0)
 
 
-class _Reader:
-    def __init__(self, flow: Flow, lines: list[str], annotate: Annotate | None) -> None:
-        self._flow = flow
+class _LineReader:
+    """``_lead`` is text that goes in front of the next paragraph."""
+
+    def __init__(
+        self, builder: DocumentBuilder, lines: list[str], find_links: FindLinks | None
+    ) -> None:
+        self._builder = builder
         self._lines = lines
-        self._annotate = annotate
+        self._find_links = find_links
         self._styles: list[str] = []
         self._lead = ""
 
@@ -97,7 +101,7 @@ class _Reader:
         if style not in self._styles:
             self._styles.append(style)
         self._flush()
-        self._flow.heading(self._styles.index(style) + 1, self._span(words))
+        self._builder.heading(self._styles.index(style) + 1, self._span(words))
         return under + 1
 
     def _transition(self, at: int) -> int:
@@ -108,7 +112,7 @@ class _Reader:
 
     def _table(self, at: int, end: int, margin: int) -> int:
         columns = [m.start() for m in re.finditer(r"\+", self._lines[at])]
-        rows: list[list[Span]] = []
+        rows: list[list[LinkedText]] = []
         cells: list[list[str]] = [[] for _ in columns[1:]]
         after = at
         while after < end and self._lines[after].startswith(("+", "|"), margin):
@@ -123,7 +127,7 @@ class _Reader:
             after += 1
         rows.append([self._span(" ".join(cell)) for cell in cells])
         self._flush()
-        self._flow.table(rows)
+        self._builder.table(rows)
         return after
 
     def _explicit(self, at: int, end: int, margin: int, depth: int) -> int:
@@ -148,17 +152,17 @@ class _Reader:
         first = _BULLET.match(self._lines[at])
         ordered = first is not None and first[1] is None
         start = int(first[2]) if first is not None and first[2] and first[2] != "#" else 1
-        self._flow.open_list(ordered=ordered, start=start)
+        self._builder.open_list(ordered=ordered, start=start)
         while at < end:
             marker = _BULLET.match(self._lines[at])
             if marker is None or (marker[1] is None) != ordered or self._indent(at) != margin:
                 break
-            self._flow.open_item()
+            self._builder.open_item()
             at = self._item(at, end, margin, marker.end(), depth)
-            self._flow.close_item()
+            self._builder.close_item()
             while at < end and not self._lines[at]:
                 at += 1
-        self._flow.close_list()
+        self._builder.close_list()
         return at
 
     def _item(self, at: int, end: int, margin: int, column: int, depth: int) -> int:
@@ -244,26 +248,26 @@ class _Reader:
     def _code(self, at: int, end: int) -> None:
         self._flush()
         margin = min((self._indent(i) for i in range(at, end) if self._lines[i]), default=0)
-        self._flow.code("\n".join(line[margin:] for line in self._lines[at:end]))
+        self._builder.code("\n".join(line[margin:] for line in self._lines[at:end]))
 
     def _emit(self, text: str) -> None:
         rubric = _RUBRIC.match(text)
         span = self._span(rubric[1] if rubric else text)
-        inline = Inline()
+        inline = TextBuilder()
         inline.write(self._lead)
         inline.add(span)
         self._lead = ""
-        self._flow.paragraph(inline.finish())
+        self._builder.paragraph(inline.finish())
 
     def _flush(self) -> None:
         if self._lead:
             self._emit("")
 
-    def _span(self, text: str) -> Span:
+    def _span(self, text: str) -> LinkedText:
         span = inline_span(text)
-        if self._annotate is None:
+        if self._find_links is None:
             return span
-        return Span(span.text, (*span.anchors, *self._annotate(span.text)))
+        return LinkedText(span.text, (*span.anchors, *self._find_links(span.text)))
 
     def _indent(self, at: int) -> int:
         line = self._lines[at]
@@ -279,9 +283,9 @@ class _Reader:
         return at
 
 
-def inline_span(text: str) -> Span:
+def inline_span(text: str) -> LinkedText:
     """A paragraph without its inline markup; what stands in double quotes is literal."""
-    inline = Inline()
+    inline = TextBuilder()
     position = 0
     for found in _MARKUP.finditer(text):
         inline.write(text[position : found.start()])

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from packwise.sources import front_matter, plain_rst
-from packwise.sources.flow import Draft, Flow, Inline, Span
+from packwise.sources import plain_rst
+from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 SIZE_LIMIT = 1_000_000
 """Characters. A larger file is read line by line: docutils takes 5 seconds for this."""
@@ -79,21 +80,16 @@ _SILENT = {
 }
 
 
-def read(text: str) -> Draft:
-    """Parse a reStructuredText file; a field list at its head becomes metadata."""
-    matter = front_matter.split(text)
-    flow = Flow()
-    draft = Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
-    if _is_too_much(matter.rest):
-        plain_rst.write(flow, matter.rest)
-        return draft
-    try:
-        tree = _parse(matter.rest)
-    except _FAULTS:
-        plain_rst.write(flow, matter.rest)
-        return draft
-    _Writer(draft).write(tree)
-    return draft
+def read(builder: DocumentBuilder, text: str) -> None:
+    """Add the blocks of a reStructuredText file; a field list at its start becomes metadata."""
+    tree = None
+    if not _is_too_much(text):
+        with suppress(*_FAULTS):
+            tree = _parse(text)
+    if tree is None:
+        plain_rst.read(builder, text)
+    else:
+        _RstReader(builder).read(tree)
 
 
 def _is_too_much(text: str) -> bool:
@@ -251,15 +247,14 @@ def _toctree_node(nodes: Any, lines: Iterable[str]) -> Any:
     return links
 
 
-class _Writer:
-    """Walks the tree and writes into a draft's flow."""
+class _RstReader:
+    """Walks the tree. ``_lead`` is text that goes in front of the next paragraph."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._flow = draft.flow
+    def __init__(self, builder: DocumentBuilder) -> None:
+        self._builder = builder
         self._level = 0
-        self._lead = Inline()
-        self._writers: dict[str, Callable[[Any], None]] = {
+        self._lead = TextBuilder()
+        self._readers: dict[str, Callable[[Any], None]] = {
             "bullet_list": self._list,
             "definition_list_item": self._definition,
             "docinfo": self._docinfo,
@@ -284,24 +279,24 @@ class _Writer:
             **dict.fromkeys(_UNSEEN, self._nothing),
         }
 
-    def write(self, node: Any) -> None:
+    def read(self, node: Any) -> None:
         for child in node.children:
-            writer = self._writers.get(child.tagname)
-            if writer is not None:
-                writer(child)
+            reader = self._readers.get(child.tagname)
+            if reader is not None:
+                reader(child)
             elif child.tagname == "#text":
-                self._emit(Span(child.astext().strip()))
+                self._emit(LinkedText(child.astext().strip()))
             else:
-                self.write(child)
+                self.read(child)
 
-    def _emit(self, span: Span) -> None:
+    def _emit(self, span: LinkedText) -> None:
         """A paragraph, after what has been kept to stand in front of the next one."""
         self._lead.add(span)
-        self._flow.paragraph(self._lead.finish())
+        self._builder.paragraph(self._lead.finish())
 
     def _flush(self) -> None:
         if not self._lead.blank:
-            self._emit(Span(""))
+            self._emit(LinkedText(""))
 
     def _nothing(self, node: Any) -> None:
         pass
@@ -311,31 +306,31 @@ class _Writer:
 
     def _section(self, node: Any) -> None:
         self._level += 1
-        self.write(node)
+        self.read(node)
         self._level -= 1
 
     def _title(self, node: Any) -> None:
         if node.parent.tagname == "section":
-            self._flow.heading(self._level, _span(node))
+            self._builder.heading(self._level, _span(node))
         else:
             self._emit(_span(node))
 
     def _code(self, node: Any) -> None:
         self._flush()
-        self._flow.code(node.astext())
+        self._builder.code(node.astext())
 
     def _lines(self, node: Any) -> None:
-        self._emit(Span("\n".join(_texts(node, "line"))))
+        self._emit(LinkedText("\n".join(_texts(node, "line"))))
 
     def _list(self, node: Any) -> None:
         self._flush()
         ordered = node.tagname == "enumerated_list"
-        self._flow.open_list(ordered=ordered, start=int(node.get("start", 1)))
+        self._builder.open_list(ordered=ordered, start=int(node.get("start", 1)))
         for item in node.children:
-            self._flow.open_item()
-            self.write(item)
-            self._flow.close_item()
-        self._flow.close_list()
+            self._builder.open_item()
+            self.read(item)
+            self._builder.close_item()
+        self._builder.close_list()
 
     def _definition(self, node: Any) -> None:
         self._flush()
@@ -346,19 +341,19 @@ class _Writer:
                 self._lead.add(_span(child))
             else:
                 self._lead.write("\n")
-                self.write(child)
+                self.read(child)
         self._flush()
 
     def _field(self, node: Any) -> None:
         self._flush()
         self._lead.write(f"{node.children[0].astext()}: ")
-        self.write(node.children[1])
+        self.read(node.children[1])
         self._flush()
 
     def _option(self, node: Any) -> None:
         self._flush()
         self._lead.write(", ".join(_texts(node, "option")) + "\n")
-        self.write(node.children[-1])
+        self.read(node.children[-1])
         self._flush()
 
     def _note(self, node: Any) -> None:
@@ -366,13 +361,13 @@ class _Writer:
         for child in node.children:
             if child.tagname == "label":
                 self._lead.write(f"[{child.astext()}] ")
-        self.write(node)
+        self.read(node)
         self._flush()
 
     def _admonition(self, node: Any) -> None:
         self._flush()
         self._lead.write(f"{node.tagname.capitalize()}: ")
-        self.write(node)
+        self.read(node)
         self._flush()
 
     def _message(self, node: Any) -> None:
@@ -383,13 +378,13 @@ class _Writer:
 
     def _table(self, node: Any) -> None:
         self._flush()
-        rows: list[list[Span]] = []
+        rows: list[list[LinkedText]] = []
         for child in node.findall():
             if child.tagname == "title" and child.parent is node:
                 self._emit(_span(child))
             elif child.tagname == "row":
                 rows.append([_cell(entry) for entry in child.children])
-        self._flow.table(rows)
+        self._builder.table(rows)
 
     def _docinfo(self, node: Any) -> None:
         for child in node.children:
@@ -399,7 +394,7 @@ class _Writer:
                 name, value = child.tagname, child.astext()
             text = " ".join(value.split())
             if text:
-                self._draft.metadata.setdefault(name.lower(), text)
+                self._builder.metadata.setdefault(name.lower(), text)
 
 
 _UNSEEN = "comment label substitution_definition target pending meta raw decoration".split()
@@ -410,8 +405,8 @@ def _texts(node: Any, tagname: str) -> list[str]:
     return [child.astext() for child in node.findall() if child.tagname == tagname]
 
 
-def _cell(entry: Any) -> Span:
-    inline = Inline()
+def _cell(entry: Any) -> LinkedText:
+    inline = TextBuilder()
     for child in entry.children:
         if not inline.blank:
             inline.write(" ")
@@ -419,15 +414,15 @@ def _cell(entry: Any) -> Span:
     return inline.finish()
 
 
-def _span(node: Any) -> Span:
-    inline = Inline()
+def _span(node: Any) -> LinkedText:
+    inline = TextBuilder()
     if node.tagname == "image":
         inline.write_flowing(node.get("alt", ""))
     _write_inline(inline, node)
     return inline.finish()
 
 
-def _write_inline(inline: Inline, node: Any) -> None:
+def _write_inline(inline: TextBuilder, node: Any) -> None:
     for child in node.children:
         match child.tagname:
             case "#text":
