@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 SEGMENT = 1 << 20
-"""Characters parsed at a time. The parser's tokens take up to 300 times the memory of
-their text (short list items), so a large file is parsed in pieces, cut between blocks."""
+"""Characters parsed at a time. Tokens take up to 300 times the memory of their text (short
+list items), so a large file is parsed in pieces, cut between blocks."""
 
 _DEEPEST = 60
 _INLINE_LIMIT = 200_000
@@ -27,8 +27,8 @@ _BRACKET_LIMIT = 2_000
 _FENCE = re.compile(r"(?m)^ {0,3}(`{3,}|~{3,})([^\n]*)$")
 _CUT = re.compile(r"(?m)^(?=#{1,6}[ \t])|(?<=\n\n)(?=\S)")
 _DEFINITION = re.compile(r"(?m)^ {0,3}\[[^\]\n]+\]:[^\n]+$")
-# A page name has a letter in it (a matrix of numbers has not); a link's text in double
-# brackets is no wiki link.
+# A page name contains a letter (a matrix of numbers does not). Double brackets around the text
+# of a link are not a wiki link.
 _WIKI = re.compile(
     r"\[\[(?=[^\[\]\n]{0,200}[^\W\d_])([^\[\]|\s](?:[^\[\]|\n]{0,198}[^\[\]|\s])?)"
     r"(?:\|([^\[\]\n]{0,200}))?\]\](?![(\[])"
@@ -53,7 +53,7 @@ def read(builder: DocumentBuilder, text: str) -> None:
 
 
 def _segments(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces to parse one by one, cut between blocks; the flag marks bare code."""
+    """Pieces to parse one by one, cut between blocks. The flag marks bare code."""
     if len(text) <= 2 * SEGMENT:
         yield text, False
         return
@@ -65,13 +65,13 @@ def _segments(text: str) -> Iterator[tuple[str, bool]]:
         yield from ((piece, False) for piece in _cut(text, position, start, fences))
         body = text.find("\n", start, end) + 1 or end
         last = max(text.rfind("\n", body, end), body)
-        yield from ((piece, True) for piece in _cut_lines(text, body, last))
+        yield from ((piece, True) for piece in _cut(text, body, last))
         position = end
     yield from ((piece, False) for piece in _cut(text, position, len(text), fences))
 
 
 def _fences(text: str) -> Iterator[tuple[int, int]]:
-    """Where fenced code blocks start and end; one that is never closed ends the text."""
+    """Where fenced code blocks start and end. One without an end goes to the end of the text."""
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
         if opened is None:
@@ -84,13 +84,17 @@ def _fences(text: str) -> Iterator[tuple[int, int]]:
         yield opened.start(), len(text)
 
 
-def _cut(text: str, start: int, end: int, fences: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """``text[start:end]`` in pieces of about a segment, cut where a block begins, or else
-    at the end of a line; never inside a fence."""
+def _cut(
+    text: str, start: int, end: int, fences: Sequence[tuple[int, int]] | None = None
+) -> Iterator[str]:
+    """``text[start:end]`` in pieces of about a segment. With ``fences`` it is cut where a block
+    starts if possible, and never inside a fence; without, at the end of any line."""
     while end - start > 2 * SEGMENT:
-        cut = _block_start(text, start + SEGMENT, start + 2 * SEGMENT, fences)
+        cut = None
+        if fences is not None:
+            cut = _block_start(text, start + SEGMENT, start + 2 * SEGMENT, fences)
         if cut is None:
-            cut = _outside(text.find("\n", start + SEGMENT, end) + 1, fences)
+            cut = _outside(text.find("\n", start + SEGMENT, end) + 1, fences or ())
         if not start < cut < end:
             break
         yield text[start:cut]
@@ -117,22 +121,13 @@ def _outside(position: int, fences: Sequence[tuple[int, int]]) -> int:
     return position
 
 
-def _cut_lines(text: str, start: int, end: int) -> Iterator[str]:
-    while end - start > 2 * SEGMENT:
-        cut = text.find("\n", start + SEGMENT, end) + 1 or end
-        yield text[start:cut]
-        start = cut
-    if start < end:
-        yield text[start:end]
-
-
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"maxNesting": 2 * _DEEPEST})
     parser.enable(["table", "strikethrough"])
-    # Inline markup is parsed block by block while writing: its tokens are never all there.
+    # Inline markup is parsed block by block later, so its tokens never all exist at once.
     parser.disable(["inline"])
     for name in ("list", "blockquote"):
         rules = {rule.name: rule for rule in parser.block.ruler.__rules__}
@@ -142,8 +137,8 @@ def _parser() -> MarkdownIt:
 
 
 def _not_too_deep(rule: Callable[..., bool]) -> Callable[..., bool]:
-    """A container rule that leaves what is nested too deep to the paragraph rule; the
-    parser itself would drop that text."""
+    """A container rule that leaves what is nested too deep to the paragraph rule, as the parser
+    would drop that text."""
 
     def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return state.level < _DEEPEST and rule(state, start, end, silent)
@@ -179,34 +174,29 @@ class _MarkdownReader:
         self._in_table = False
         self._handlers: dict[str, Callable[[Token], None]] = {
             "heading_open": self._open_heading,
-            "heading_close": self._close_heading,
             "inline": self._inline,
-            "fence": self._code,
-            "code_block": self._code,
-            "html_block": self._html,
+            "fence": lambda token: builder.code(token.content),
+            "code_block": lambda token: builder.code(token.content),
+            "html_block": lambda token: html.read_fragment(builder, token.content),
             "table_open": self._open_table,
-            "tr_open": self._open_row,
+            "tr_open": lambda token: self._rows.append([]),
             "table_close": self._close_table,
             "bullet_list_open": self._open_list,
             "ordered_list_open": self._open_list,
-            "list_item_open": lambda token: self._builder.open_item(),
-            "list_item_close": lambda token: self._builder.close_item(),
-            "bullet_list_close": lambda token: self._builder.close_list(),
-            "ordered_list_close": lambda token: self._builder.close_list(),
+            "list_item_open": lambda token: builder.open_item(),
+            "list_item_close": lambda token: builder.close_item(),
+            "bullet_list_close": lambda token: builder.close_list(),
+            "ordered_list_close": lambda token: builder.close_list(),
         }
 
     def read(self, tokens: list[Token]) -> None:
         for token in tokens:
-            handler = self._handlers.get(token.type)
-            if handler is not None:
+            if handler := self._handlers.get(token.type):
                 handler(token)
 
     def _open_heading(self, token: Token) -> None:
         # A heading inside a quotation is not part of this document's outline.
         self._heading = int(token.tag[1:]) if token.level == 0 else 0
-
-    def _close_heading(self, token: Token) -> None:
-        self._heading = 0
 
     def _inline(self, token: Token) -> None:
         content = token.content
@@ -217,21 +207,13 @@ class _MarkdownReader:
             self._rows[-1].append(span)
         elif self._heading:
             self._builder.heading(self._heading, span)
+            self._heading = 0
         else:
             self._builder.paragraph(span)
-
-    def _code(self, token: Token) -> None:
-        self._builder.code(token.content)
-
-    def _html(self, token: Token) -> None:
-        html.read_fragment(self._builder, token.content)
 
     def _open_table(self, token: Token) -> None:
         self._in_table = True
         self._rows = []
-
-    def _open_row(self, token: Token) -> None:
-        self._rows.append([])
 
     def _close_table(self, token: Token) -> None:
         self._in_table = False
@@ -255,7 +237,7 @@ class _MarkdownReader:
 
 def _write_inline(inline: TextBuilder, token: Token) -> None:
     match token.type:
-        case "text" | "code_inline" | "text_special":
+        case "text" | "code_inline" | "text_special" | "image":
             inline.write(token.content)
         case "softbreak":
             inline.write_flowing(" ")
@@ -265,8 +247,6 @@ def _write_inline(inline: TextBuilder, token: Token) -> None:
             inline.open_link(str(token.attrGet("href") or ""))
         case "link_close":
             inline.close_link()
-        case "image":
-            inline.write(token.content)
         case "wiki_link":
             inline.link(token.info, token.content, wiki=True)
         case "html_inline":
@@ -286,8 +266,8 @@ def _write_tag(inline: TextBuilder, tag: str) -> None:
 
 
 def _write_roughly(inline: TextBuilder, content: str) -> None:
-    """Text with links, for one block of a size or a density of brackets on which the
-    parser takes seconds."""
+    """Add text with plain links, for a block that would take the parser seconds: it is too long
+    or has too many brackets."""
     position = 0
     for link in _PLAIN_LINK.finditer(content):
         inline.write_flowing(content[position : link.start()])

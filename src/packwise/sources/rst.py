@@ -1,6 +1,6 @@
-"""reStructuredText, also as written for Sphinx, whose roles and directives keep their text.
+"""reStructuredText, including the text of roles and directives that only Sphinx knows.
 
-Nothing is inserted from other files, raw output is dropped, nothing is reported.
+Nothing is included from other files, raw output is dropped, nothing is reported.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from packwise.sources import plain_rst
 from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 SIZE_LIMIT = 1_000_000
-"""Characters. A larger file is read line by line: docutils takes 5 seconds for this."""
+"""Characters. A larger file is read line by line: docutils takes 5 seconds for this many."""
 
 _LINE_LIMIT = 10_000
 _EFFORT_LIMIT = 40_000_000
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _MARK = re.compile(r"[*`|_]")
-# How docutils fails on markup its authors did not think of: nesting too deep, a figure of
-# nothing but a role. The text can still be read line by line.
+# What docutils raises on unexpected markup, such as nesting too deep or a figure that is only a
+# role. The text can still be read line by line.
 _FAULTS = (
     RecursionError,
     AssertionError,
@@ -49,9 +49,9 @@ _DROPPED = frozenset(
     "tabularcolumns todolist default-domain literalinclude testsetup testcleanup "
     "image-sg".split()
 )
-# What docutils knows and documents are better off without: text from other files, text for
-# one output format, text that is not the author's. Target-notes also never returns when a
-# link's target is written at its second mention (docutils 0.23).
+# Directives of docutils whose text is from other files, for one output format, or not the
+# author's. Target-notes also never returns if a link's target is given at its second mention
+# (docutils 0.23).
 _REFUSED = frozenset(
     "include raw contents sectnum section-numbering header footer date target-notes".split()
 )
@@ -93,8 +93,8 @@ def read(builder: DocumentBuilder, text: str) -> None:
 
 
 def _is_too_much(text: str) -> bool:
-    """Whether docutils would refuse the text, or take minutes: its time on a paragraph
-    grows with the paragraph's length times the number of its markup characters."""
+    """Whether docutils would refuse the text or take minutes: its time on a paragraph grows with
+    the paragraph's length times the number of its markup characters."""
     if len(text) > SIZE_LIMIT or max(map(len, text.split("\n"))) > _LINE_LIMIT:
         return True
     return any(
@@ -109,7 +109,7 @@ def _parse(text: str) -> Any:
     from docutils.parsers.rst import roles
 
     parser, settings = _tools()
-    # A role that one document defines would be known to all that are read after it.
+    # Otherwise a role that one document defines would be known in all later ones.
     table: dict[str, Any] = vars(roles)["_roles"]
     before = dict(table)
     try:
@@ -121,17 +121,16 @@ def _parse(text: str) -> Any:
 
 @cache
 def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
-    """A parser that takes what Sphinx knows and docutils does not, and its settings.
+    """A parser that accepts what only Sphinx knows, and its settings.
 
-    Docutils keeps one global table of directives and roles; this subclasses its states
-    instead of writing into that table, so that other users of docutils in the same
-    process are left alone.
+    Docutils has one global table of directives and roles. This subclasses its states instead
+    of changing that table, which other users of docutils in the same process share.
     """
     from docutils import nodes, utils
     from docutils.parsers.rst import Parser, roles, states
 
     def tolerant_inliner() -> Any:
-        # Not a subclass: an inliner looks for its patterns in its own class only.
+        # Not a subclass: an inliner finds its patterns in its own class only.
         inliner: Any = states.Inliner()
         usual = inliner.interpreted
 
@@ -155,7 +154,7 @@ def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
             parsed = super().parse_extension_options(  # pyright: ignore
                 option_spec, datalines
             )
-            # An option only Sphinx knows must not cost the directive its content.
+            # A directive must not lose its content because of an option that only Sphinx knows.
             return parsed if parsed[0] else (1, {})
 
         def run_directive(
@@ -190,7 +189,7 @@ def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
 
 
 def _role_node(nodes: Any, role: str, text: str) -> Any:
-    """What an unknown role shows: its title, or the last part of a ``~dotted.name``."""
+    """The text of an unknown role: its title, or the last part of a ``~dotted.name``."""
     explicit = _EXPLICIT_TITLE.match(text)
     shown, target = (explicit[1], explicit[2]) if explicit else (text, text)
     if role.endswith("doc"):
@@ -203,7 +202,7 @@ def _role_node(nodes: Any, role: str, text: str) -> Any:
 
 
 def _directive_nodes(state: Any, name: str, lines: Any, offset: int) -> list[Any]:
-    """What an unknown directive becomes: its argument and its content as text."""
+    """The argument and the content of an unknown directive, as text."""
     from docutils import nodes
 
     argument = lines[0].strip() if lines else ""
@@ -255,34 +254,26 @@ class _RstReader:
         self._level = 0
         self._lead = TextBuilder()
         self._readers: dict[str, Callable[[Any], None]] = {
-            "bullet_list": self._list,
             "definition_list_item": self._definition,
             "docinfo": self._docinfo,
-            "doctest_block": self._code,
-            "enumerated_list": self._list,
             "field": self._field,
-            "image": self._paragraph,
-            "line": self._paragraph,
             "line_block": self._lines,
-            "literal_block": self._code,
-            "math_block": self._code,
             "option_list_item": self._option,
-            "paragraph": self._paragraph,
-            "rubric": self._paragraph,
             "section": self._section,
             "system_message": self._message,
             "table": self._table,
-            "term": self._paragraph,
             "title": self._title,
+            **dict.fromkeys(("paragraph", "image", "line", "rubric", "term"), self._paragraph),
+            **dict.fromkeys(("literal_block", "doctest_block", "math_block"), self._code),
+            **dict.fromkeys(("bullet_list", "enumerated_list"), self._list),
             **dict.fromkeys(("footnote", "citation"), self._note),
             **dict.fromkeys(_ADMONITIONS, self._admonition),
-            **dict.fromkeys(_UNSEEN, self._nothing),
+            **dict.fromkeys(_UNSEEN, lambda node: None),
         }
 
     def read(self, node: Any) -> None:
         for child in node.children:
-            reader = self._readers.get(child.tagname)
-            if reader is not None:
+            if reader := self._readers.get(child.tagname):
                 reader(child)
             elif child.tagname == "#text":
                 self._emit(LinkedText(child.astext().strip()))
@@ -290,16 +281,13 @@ class _RstReader:
                 self.read(child)
 
     def _emit(self, span: LinkedText) -> None:
-        """A paragraph, after what has been kept to stand in front of the next one."""
+        """Add a paragraph, with the lead in front of it."""
         self._lead.add(span)
         self._builder.paragraph(self._lead.finish())
 
     def _flush(self) -> None:
         if not self._lead.blank:
             self._emit(LinkedText(""))
-
-    def _nothing(self, node: Any) -> None:
-        pass
 
     def _paragraph(self, node: Any) -> None:
         self._emit(_span(node))
@@ -344,34 +332,27 @@ class _RstReader:
                 self.read(child)
         self._flush()
 
+    def _with_lead(self, lead: str, node: Any) -> None:
+        self._flush()
+        self._lead.write(lead)
+        self.read(node)
+        self._flush()
+
     def _field(self, node: Any) -> None:
-        self._flush()
-        self._lead.write(f"{node.children[0].astext()}: ")
-        self.read(node.children[1])
-        self._flush()
+        self._with_lead(f"{node.children[0].astext()}: ", node.children[1])
 
     def _option(self, node: Any) -> None:
-        self._flush()
-        self._lead.write(", ".join(_texts(node, "option")) + "\n")
-        self.read(node.children[-1])
-        self._flush()
+        self._with_lead(", ".join(_texts(node, "option")) + "\n", node.children[-1])
 
     def _note(self, node: Any) -> None:
-        self._flush()
-        for child in node.children:
-            if child.tagname == "label":
-                self._lead.write(f"[{child.astext()}] ")
-        self.read(node)
-        self._flush()
+        labels = (child for child in node.children if child.tagname == "label")
+        self._with_lead("".join(f"[{label.astext()}] " for label in labels), node)
 
     def _admonition(self, node: Any) -> None:
-        self._flush()
-        self._lead.write(f"{node.tagname.capitalize()}: ")
-        self.read(node)
-        self._flush()
+        self._with_lead(f"{node.tagname.capitalize()}: ", node)
 
     def _message(self, node: Any) -> None:
-        """What docutils could not make sense of is kept as it was written."""
+        """Keep what docutils could not parse as it was written."""
         for child in node.children:
             if child.tagname == "literal_block" and not _NOT_WRITTEN.match(child.astext()):
                 self._code(child)
@@ -392,8 +373,7 @@ class _RstReader:
                 name, value = child.children[0].astext(), child.children[1].astext()
             else:
                 name, value = child.tagname, child.astext()
-            text = " ".join(value.split())
-            if text:
+            if text := " ".join(value.split()):
                 self._builder.metadata.setdefault(name.lower(), text)
 
 

@@ -176,11 +176,6 @@ def visible(generation: int) -> list[Any]:
     return [within("born", lte=generation), within("died", gt=generation)]
 
 
-def is_visible(payload: Mapping[str, Any], generation: int) -> bool:
-    """Whether a reader of this generation sees a point with this payload."""
-    return payload.get("born", NEVER) <= generation < payload.get("died", 0)
-
-
 def all_of(*conditions: Any) -> models.Filter:
     """A filter: every condition holds."""
     return models.Filter(must=list(conditions))

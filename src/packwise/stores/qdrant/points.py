@@ -41,7 +41,7 @@ _DOCUMENT = {
     "lang": "lang",
     "source_hash": "sourceHash",
 }
-PASSAGE_FIELDS = ["born", "died", "sectionPath", "metadata", *_PASSAGE.values()]
+PASSAGE_FIELDS = ["sectionPath", "metadata", *_PASSAGE.values()]
 SUMMARY_FIELDS = ["passages", "metadata", *_DOCUMENT.values()]
 
 _PREFIX_LENGTHS = (1, 2, 4, 8, 16, 32, 64)

@@ -11,6 +11,7 @@ from qdrant_client import models
 from packwise.errors import StoreError, StoreMissing
 from packwise.stores.keyword_index import term_hash
 from packwise.stores.qdrant.layout import (
+    DENSE,
     STATE,
     Fields,
     QdrantState,
@@ -92,11 +93,19 @@ class QdrantReader:
         return [answer.points for answer in answers[1:]]
 
     def pick(
-        self, state: QdrantState, conditions: Sequence[Any], most: int, fields: Fields = True
+        self,
+        state: QdrantState,
+        conditions: Sequence[Any],
+        most: int,
+        fields: Fields = True,
+        *,
+        vectors: bool = False,
     ) -> list[Any]:
         """Up to ``most`` points of a generation that meet all conditions. Raises
         ``GenerationEnded``."""
-        return self._query(state, [_request(state, conditions, most, fields)])[0]
+        request = _request(state, conditions, most, fields)
+        request.with_vector = [DENSE] if vectors else False
+        return self._query(state, [request])[0]
 
     def find(
         self, state: QdrantState, conditions: Sequence[Any], fields: Fields = True, **options: Any

@@ -19,12 +19,11 @@ from packwise.stores.pack.rows import storable
 from packwise.stores.qdrant.knowledge import Knowledge
 from packwise.stores.qdrant.layout import (
     DENSE,
+    Fields,
     QdrantState,
-    all_of,
     batched,
     has,
     has_any,
-    is_visible,
     tag,
     within,
 )
@@ -105,35 +104,34 @@ class QdrantStore(Closing, QdrantSearch, Knowledge):
         )
 
     def passages(self, keys: Sequence[Key]) -> list[Passage | None]:
-        _, records = self._passage_records(keys, PASSAGE_FIELDS)
+        records = self._passage_records(keys, PASSAGE_FIELDS)
         found = {record.id: read_passage(record.payload) for record in records}
         return [found.get(key) for key in keys]
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:
         """The stored vectors of these keys, one row each, L2-normalised; the row of a key that
         is gone is all zero."""
-        state, records = self._passage_records(keys, ["born", "died"], vectors=True)
-        dim = state.dim if state else self._reader.state().dim
-        found = {record.id: read_vector(record, dim) for record in records}
-        rows = np.zeros((len(keys), dim), dtype=np.float32)
-        for at, key in enumerate(keys):
-            if key in found:
-                rows[at] = found[key]
-        return rows
+
+        def look(state: QdrantState) -> Vectors:
+            records = self._find_passages(state, keys, False, vectors=True)
+            found = {record.id: read_vector(record, state.dim) for record in records}
+            gone = np.zeros(state.dim, dtype=np.float32)
+            rows = [found.get(key, gone) for key in keys]
+            return np.array(rows, dtype=np.float32).reshape(len(rows), state.dim)
+
+        return self._reader.consistently(look, checked=True)
 
     def neighbours(self, key: Key, before: int = 1, after: int = 1) -> list[tuple[Key, Passage]]:
         def look(state: QdrantState) -> list[tuple[Key, Passage]]:
-            fields = ["born", "died", "document", "orderIndex"]
-            for record in self._passage_records([key], fields)[1]:
-                document, at = record.payload["document"], record.payload["orderIndex"]
-                inside = has(tag("passages of", document))
+            for record in self._find_passages(state, [key], ["document", "orderIndex"]):
+                inside = has(tag("passages of", record.payload["document"]))
+                at = record.payload["orderIndex"]
                 earlier = [*inside, within("orderIndex", lt=at)]
                 later = [*inside, within("orderIndex", gt=at)]
                 first = self._reader.firsts
                 (back,) = first(state, [earlier], before, by="orderIndex", descending=True)
                 (on,) = first(state, [later], after, by="orderIndex")
-                found = [*reversed(back), *on]
-                return [(point.id, read_passage(point.payload)) for point in found]
+                return [(p.id, read_passage(p.payload)) for p in (*reversed(back), *on)]
             return []
 
         return self._reader.consistently(look, checked=True)
@@ -197,7 +195,7 @@ class QdrantStore(Closing, QdrantSearch, Knowledge):
 
     def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
         """What a language model extracted from these passages."""
-        _, records = self._passage_records(keys, ["born", "died", "extraction"])
+        records = self._passage_records(keys, ["extraction"])
         return {
             record.id: read_extraction(record.payload["extraction"])
             for record in records
@@ -250,24 +248,20 @@ class QdrantStore(Closing, QdrantSearch, Knowledge):
         """Close the connections. Closing again does nothing."""
         self._server.close()
 
-    def _passage_records(
-        self, keys: Sequence[Key], fields: list[str], *, vectors: bool = False
-    ) -> tuple[QdrantState | None, list[Any]]:
-        """The points of those keys that are passages of the current generation, and that
-        generation (unless there are no keys). ``fields`` must include born and died."""
+    def _passage_records(self, keys: Sequence[Key], fields: list[str]) -> list[Any]:
+        return self._reader.consistently(
+            lambda state: self._find_passages(state, keys, fields), checked=True
+        )
+
+    def _find_passages(
+        self, state: QdrantState, keys: Sequence[Key], fields: Fields, *, vectors: bool = False
+    ) -> list[Any]:
+        """The passages of a generation that have these keys. Raises ``GenerationEnded``."""
         found: list[Any] = []
-        state: QdrantState | None = None
         for batch in batched(store_keys(dict.fromkeys(keys)), 1000):
-            ids = models.HasIdCondition(has_id=[*batch])
-            request = models.QueryRequest(
-                filter=all_of(ids, *has(tag("passages"))),
-                limit=len(batch),
-                with_payload=fields,
-                with_vector=[DENSE] if vectors else False,
-            )
-            state, (points,) = self._reader.query(lambda _, request=request: [request])
-            found += [p for p in points if is_visible(p.payload, state.generation)]
-        return state, found
+            wanted = [models.HasIdCondition(has_id=[*batch]), *has(tag("passages"))]
+            found += self._reader.pick(state, wanted, len(batch), fields, vectors=vectors)
+        return found
 
     def _known_targets(
         self, state: QdrantState, hrefs: Sequence[str]
