@@ -102,14 +102,13 @@ class Lease:
     def _dead_holders(self) -> list[str]:
         """The holder, if it was a process of this machine that is gone."""
         held = self._payload(_HOLDER)
-        if held.get("host") != _host() or not held.get("holder"):
-            return []
-        try:
-            os.kill(int(held["pid"]), 0)
-        except ProcessLookupError:
-            return [held["holder"]]
-        except PermissionError:
-            return []
+        if held.get("host") == _host() and held.get("holder"):
+            try:
+                os.kill(int(held["pid"]), 0)
+            except ProcessLookupError:
+                return [held["holder"]]
+            except PermissionError:
+                pass  # it is alive, and belongs to another user
         return []
 
     def _renew(self) -> None:

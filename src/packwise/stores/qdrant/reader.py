@@ -62,19 +62,9 @@ class QdrantReader:
     ) -> tuple[QdrantState, list[list[Any]]]:
         """Send several queries as one request, built for a generation that is current when the
         request arrives. Returns that generation and the points found by each query."""
-        state = self._state or self.state()
-        for _ in range(_ATTEMPTS):
-            try:
-                return state, self._query(state, requests(state))
-            except GenerationEnded:
-                state = self._state or self.state()
-            except StoreError:
-                # The remembered generation may differ in kind from the current one.
-                current = self.state()
-                if current.token == state.token:
-                    raise
-                state = current
-        raise self._changes_too_fast()
+        return self.consistently(
+            lambda state: (state, self._query(state, requests(state))), checked=True
+        )
 
     def _query(
         self, state: QdrantState, requests: Sequence[models.QueryRequest]
@@ -168,11 +158,16 @@ class QdrantReader:
         """
         state = self._state if checked else None
         for _ in range(_ATTEMPTS):
+            current = state or self.state()
             try:
-                return work(state or self.state())
+                return work(current)
             except (CollectionMissing, GenerationEnded):
                 state = None
-        raise self._changes_too_fast()
+            except StoreError:
+                # The remembered generation may have had vectors of another embedder.
+                if not checked or (state := self.state()).token == current.token:
+                    raise
+        raise StoreError(f"{self._location} changes faster than it can be read", fix="try again")
 
     def _remember(self, points: Sequence[Any]) -> QdrantState:
         state = QdrantState.read(points[0].payload) if points else None
@@ -187,9 +182,6 @@ class QdrantReader:
             f"there is no finished store at {self._location}",
             fix=f"packwise build SOURCE --out {self._location}",
         )
-
-    def _changes_too_fast(self) -> StoreError:
-        return StoreError(f"{self._location} changes faster than it can be read", fix="try again")
 
 
 def _request(
