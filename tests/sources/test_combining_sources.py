@@ -1,6 +1,6 @@
 """Several sources make one build, and every id is there once."""
 
-from packwise.sources import source_ids
+from packwise.sources import combine, source_ids
 
 
 def hrefs(document):
@@ -89,3 +89,8 @@ def test_ids_of_one_source_and_of_the_same_place_twice(folder, opened):
     root = folder({"a.md": "x", "rows.jsonl": '{"id": "r", "text": "row"}\n', "bad.md": b"\0"})
     assert source_ids(opened(root).sources) == {"a.md", "bad.md", "rows.jsonl/r"}
     assert source_ids(opened(root, root).sources) == {"a.md", "bad.md", "rows.jsonl/r"}
+
+
+def test_no_source_holds_nothing():
+    assert list(combine([])) == []
+    assert source_ids([]) == set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,8 +19,8 @@ def combine(sources: Sequence[Source]) -> Iterator[Entry]:
     """
     distinct = _distinct(sources)
     # Looking for ids may take a while: one source alone does not need it.
-    renamings = _renamings(distinct) if len(distinct) > 1 else [_Renaming()]
-    for source, renaming in zip(distinct, renamings, strict=True):
+    renamings = _renamings(distinct) if len(distinct) > 1 else [(_Renaming(), ())] * len(distinct)
+    for source, (renaming, _) in zip(distinct, renamings, strict=True):
         seen: set[str] = set()
         for entry in source.items():
             if isinstance(entry, Item):
@@ -35,18 +35,17 @@ def combine(sources: Sequence[Source]) -> Iterator[Entry]:
 def source_ids(sources: Sequence[Source]) -> set[str]:
     """The ids that ``combine`` gives to all documents, also to those that cannot be read."""
     renamings = _renamings(_distinct(sources))
-    return {renaming.final(id) for renaming in renamings for id in renaming.own}
+    return {renaming.final(id) for renaming, ids in renamings for id in ids}
 
 
 @dataclass(frozen=True, slots=True)
 class _Renaming:
-    """The ids of one source, those that earlier sources have too, and the prefix these get.
+    """The ids of one source that earlier sources have too, and the prefix they get.
 
     ``mark`` goes into every hash of the source: the links of any document may change with the
     set of renamed ones.
     """
 
-    own: Set[str] = frozenset()
     clashing: Set[str] = frozenset()
     prefix: str = ""
     mark: str = ""
@@ -74,7 +73,8 @@ def _distinct(sources: Sequence[Source]) -> list[Source]:
     return list(found.values())
 
 
-def _renamings(sources: Sequence[Source]) -> Iterator[_Renaming]:
+def _renamings(sources: Sequence[Source]) -> Iterator[tuple[_Renaming, Collection[str]]]:
+    """How the ids of each source change, and its own ids."""
     taken: set[str] = set()
     for source in sources:
         own = set(source.ids())
@@ -85,6 +85,6 @@ def _renamings(sources: Sequence[Source]) -> Iterator[_Renaming]:
             number += 1
             prefix = f"{source.name}-{number}/"
         clashes = "\n".join(sorted(clashing)).encode("utf-8", "surrogatepass")
-        renaming = _Renaming(own, clashing, prefix, hashed(clashes, prefix))
-        yield renaming
+        renaming = _Renaming(clashing, prefix, hashed(clashes, prefix))
+        yield renaming, own
         taken |= {renaming.final(id) for id in own}

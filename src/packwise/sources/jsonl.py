@@ -11,7 +11,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
@@ -41,10 +41,7 @@ class RowsSource:
     location: str
     path: Path
     label: str
-
-    @property
-    def skipped(self) -> Mapping[str, int]:
-        return {}
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def ids(self) -> Iterator[str]:
         return (row.id for row in rows(self.path, self.label) if isinstance(row, Item))

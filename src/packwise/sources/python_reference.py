@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
@@ -35,10 +35,7 @@ class PythonReference:
 
     name: str = "python"
     location: str = ARGUMENT
-
-    @property
-    def skipped(self) -> Mapping[str, int]:
-        return {}
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def ids(self) -> Iterator[str]:
         return map(_id, sorted(self._topics))

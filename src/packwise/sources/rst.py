@@ -63,7 +63,7 @@ _VERSIONS = {
     "deprecated-removed": "Deprecated since version",
 }
 _ADMONITIONS = frozenset("attention caution danger error hint important note tip warning".split())
-_SILENT = {
+_SETTINGS = {
     "_disable_config": True,
     "docinfo_xform": True,
     "doctitle_xform": False,
@@ -108,20 +108,19 @@ def _parse(text: str) -> Any:
     from docutils import core
     from docutils.parsers.rst import roles
 
-    parser, settings = _tools()
     # Otherwise a role that one document defines would be known in all later ones.
     table: dict[str, Any] = vars(roles)["_roles"]
     before = dict(table)
     try:
-        return core.publish_doctree(text, parser=parser(), settings_overrides=settings)
+        return core.publish_doctree(text, parser=_parser()(), settings_overrides=_SETTINGS)
     finally:
         table.clear()
         table.update(before)
 
 
 @cache
-def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
-    """A parser that accepts what only Sphinx knows, and its settings.
+def _parser() -> Callable[[], Any]:
+    """The class of a parser that accepts what only Sphinx knows.
 
     Docutils has one global table of directives and roles. This subclasses its states instead
     of changing that table, which other users of docutils in the same process share.
@@ -150,31 +149,23 @@ def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
             super().__init__(state_machine, debug)  # pyright: ignore[reportCallIssue]
             self.nested_sm_kwargs = {"state_classes": tolerant_states, "initial_state": "Body"}
 
-        def parse_extension_options(self, option_spec: Any, datalines: Any) -> Any:
-            parsed = super().parse_extension_options(  # pyright: ignore
-                option_spec, datalines
-            )
+        def parse_extension_options(self, spec: Any, lines: Any) -> Any:
+            parsed = super().parse_extension_options(spec, lines)  # pyright: ignore
             # A directive must not lose its content because of an option that only Sphinx knows.
             return parsed if parsed[0] else (1, {})
 
-        def run_directive(
-            self: Any, directive: Any, match: Any, type_name: str, option_presets: Any
-        ) -> Any:
-            if type_name.lower() not in _REFUSED:
-                return super().run_directive(  # pyright: ignore
-                    directive, match, type_name, option_presets
-                )
+        def run_directive(self: Any, directive: Any, match: Any, name: str, presets: Any) -> Any:
+            if name.lower() not in _REFUSED:
+                return super().run_directive(directive, match, name, presets)  # pyright: ignore
             machine = self.state_machine
             *_, blank_finish = machine.get_first_known_indented(match.end(), strip_top=False)
             return [], blank_finish
 
-        def unknown_directive(self: Any, type_name: str) -> Any:
-            machine = self.state_machine
-            after_name = machine.line.index("::") + 2
-            lines, _, offset, blank_finish = machine.get_first_known_indented(
-                after_name, strip_top=False
-            )
-            return _directive_nodes(self, type_name, lines, offset), blank_finish
+        def unknown_directive(self: Any, name: str) -> Any:
+            indented = self.state_machine.get_first_known_indented
+            after_name = self.state_machine.line.index("::") + 2
+            lines, _, offset, blank_finish = indented(after_name, strip_top=False)
+            return _directive_nodes(self, name, lines, offset), blank_finish
 
     tolerant_states = tuple(
         type(state.__name__, (Tolerant, state), {}) for state in states.state_classes
@@ -185,7 +176,7 @@ def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
             super().__init__(inliner=tolerant_inliner())
             self.state_classes = tolerant_states
 
-    return TolerantParser, _SILENT
+    return TolerantParser
 
 
 def _role_node(nodes: Any, role: str, text: str) -> Any:
