@@ -10,7 +10,6 @@ import pytest
 
 from packwise.cli import main
 from packwise.stores.locate import create_or_open_store
-from packwise.stores.qdrant.address import API_KEY
 from postgres_servers import Schema, server
 from qdrant_server import Qdrant, Unavailable
 
@@ -74,9 +73,9 @@ def test_a_server_that_does_not_let_us_in(told, qdrant, monkeypatch, command):
     line = told(command, server("plain").tcp_url("wrong-secret"))
     assert "refuses the user or the password" in line
     assert "wrong-secret" not in line
-    monkeypatch.setenv(API_KEY, "wrong-secret")
+    monkeypatch.setenv("PACKWISE_QDRANT_API_KEY", "wrong-secret")
     line = told(command, f"qdrant+{qdrant.url}/locked")
-    assert f"refuses the key -> set {API_KEY}" in line
+    assert "refuses the key -> set PACKWISE_QDRANT_API_KEY" in line
     assert "wrong-secret" not in line
 
 
@@ -97,7 +96,7 @@ def test_a_postgresql_that_is_slow(told, command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_qdrant_that_is_slow(told, qdrant, monkeypatch, command):
-    monkeypatch.setenv(API_KEY, "very-secret")
+    monkeypatch.setenv("PACKWISE_QDRANT_API_KEY", "very-secret")
     qdrant.process.send_signal(signal.SIGSTOP)
     try:
         line = told(command, f"qdrant+{qdrant.url}/slow?timeout=1")

@@ -8,9 +8,8 @@ import pytest
 
 from packwise.documents import Document
 from packwise.sources import Item, Problem, combine, open_source
-from packwise.sources.composing import compose
-from packwise.sources.formats import parse
-from packwise.sources.links import Catalogue
+from packwise.sources.files import parse
+from packwise.sources.links import LinkResolver
 
 
 def check_offsets(document: Document) -> Document:
@@ -45,7 +44,7 @@ def read() -> Callable[..., Document]:
     """Read a text in a format as a document among others; its offsets are checked."""
 
     def read_text(format: str, text: str, id: str = "page.md", among: tuple[str, ...] = ()):
-        return check_offsets(compose(parse(format, text), id, Catalogue((*among, id))))
+        return check_offsets(parse(format, text).build(id, LinkResolver((*among, id))))
 
     return read_text
 
@@ -70,7 +69,7 @@ def folder(tmp_path) -> Callable[..., Path]:
 
     def write(files: dict[str, str | bytes], name: str = "docs") -> Path:
         root = tmp_path / name
-        root.mkdir(exist_ok=True)
+        root.mkdir(parents=True, exist_ok=True)
         for path, content in files.items():
             file = root / path
             file.parent.mkdir(parents=True, exist_ok=True)

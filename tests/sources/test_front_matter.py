@@ -34,7 +34,8 @@ def test_broken_front_matter_is_text_and_makes_no_heading(broken, read):
 
 @pytest.mark.parametrize("text", ["---\n\nafter a rule\n", "---\njust words\n---\n", "--- x\n"])
 def test_a_rule_at_the_top_is_no_front_matter(text):
-    assert front_matter.split(text).rest == text
+    builder, rest = front_matter.split(text)
+    assert (builder.title, builder.metadata, rest) == ("", {}, text)
 
 
 def test_nested_brackets_do_not_exhaust_the_stack(read):

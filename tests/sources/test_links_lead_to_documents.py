@@ -2,7 +2,7 @@
 
 import pytest
 
-from packwise.sources.links import Catalogue
+from packwise.sources.links import LinkResolver
 
 IDS = (
     "README.md",
@@ -15,7 +15,7 @@ IDS = (
     "plan.md",
     "über/straße.md",
 )
-CATALOGUE = Catalogue(IDS)
+RESOLVER = LinkResolver(IDS)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ CATALOGUE = Catalogue(IDS)
     ],
 )
 def test_a_link_is_resolved_from_where_it_stands(href, target):
-    assert CATALOGUE.resolve("guide/page.md", href) == target
+    assert RESOLVER.resolve("guide/page.md", href) == target
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_link_is_resolved_from_where_it_stands(href, target):
     ],
 )
 def test_a_page_is_found_by_its_name(base, name, target):
-    assert CATALOGUE.resolve_name(base, name) == target
+    assert RESOLVER.resolve_name(base, name) == target
 
 
 def test_links_are_found_in_every_format(folder, opened):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.sources import formats, jsonl
+from packwise.sources import jsonl
 
 WORDS = [
     first + middle + last for first in "bdgklm" for middle in ("an", "ero", "il") for last in "ktz"
@@ -150,5 +150,5 @@ def test_rows_of_any_text_are_documents_or_problems(text, title, metadata):
 
 
 def test_every_suffix_has_a_reader(read):
-    for format in {*formats.SUFFIXES.values()} - {formats.ROWS}:
+    for format in ("markdown", "html", "text", "rst"):
         assert "hello" in read(format, "hello").text

@@ -1,5 +1,7 @@
 """What becomes of HTML."""
 
+import pytest
+
 
 def page(body, head=""):
     return f"<!doctype html><html lang=de><head>{head}</head><body>{body}</body></html>"
@@ -44,6 +46,31 @@ def test_furniture_goes_inside_and_outside_the_content(read):
     document = read("html", page(body))
     assert document.title == "T"
     assert document.text == "text\n\na hint"
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        'aria-hidden="true"',
+        "hidden",
+        'role="navigation"',
+        'role="banner"',
+        'role="search"',
+        'class="a toc b"',
+        'class="sr-only"',
+        'style="color: red; DISPLAY : none"',
+    ],
+)
+def test_what_a_reader_does_not_see_is_left_out(attribute, read):
+    document = read("html", page(f"<p>seen <span {attribute}>unseen <b>deep</b></span> too</p>"))
+    assert document.text == "seen too"
+
+
+@pytest.mark.parametrize(
+    "attribute", ['aria-hidden="false"', 'role="note"', 'class="tocs"', 'style="display: block"']
+)
+def test_what_a_reader_sees_is_kept(attribute, read):
+    assert read("html", page(f"<p>all <span {attribute}>of it</span></p>")).text == "all of it"
 
 
 def test_a_page_of_several_articles_is_read_whole(read):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from packwise.sources import items
+from packwise.sources import source_items
 
 
 def test_a_hash_depends_on_the_bytes_and_the_readers_version(folder, opened, monkeypatch):
@@ -12,7 +12,7 @@ def test_a_hash_depends_on_the_bytes_and_the_readers_version(folder, opened, mon
     after = opened(root).hashes
     assert after["a.md"] != before["a.md"]
     assert after["b.md"] == before["b.md"]
-    monkeypatch.setattr(items, "PARSER_VERSION", "next")
+    monkeypatch.setattr(source_items, "PARSER_VERSION", "next")
     assert opened(root).hashes["b.md"] != before["b.md"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from packwise.errors import SourceError
-from packwise.sources import files, items, open_source
+from packwise.sources import Item, Problem, files, open_source
 
 
 def reasons(found):
@@ -81,7 +81,7 @@ def test_a_file_that_vanishes_is_reported(folder):
     source = open_source(str(root))
     (root / "a.md").unlink()
     entries = list(source.items())
-    assert [type(entry) for entry in entries] == [items.Problem, items.Item]
+    assert [type(entry) for entry in entries] == [Problem, Item]
     assert str(entries[0]) == f"{root}/a.md: cannot be read (No such file or directory)"
     (root / "b.md").write_bytes(b"\0")
     with pytest.raises(SourceError, match=r"b\.md: is not text"):
@@ -96,7 +96,7 @@ def test_a_parser_that_fails_names_the_file_and_the_fault():
         raise KeyError("x")
 
     with pytest.raises(SourceError, match=r"^a\.md: cannot be parsed \(KeyError\)$") as failed:
-        items.Item("a.md", "h", "a.md", fail).read()
+        Item("a.md", "h", "a.md", fail).read()
     assert isinstance(failed.value.__cause__, KeyError)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from packwise.errors import SourceError
 from packwise.sources import open_source
-from packwise.sources.ignore import Rules
+from packwise.sources.ignore import IgnoreRules
 
 
 def test_files_come_in_a_fixed_order_with_readable_suffixes_only(folder):
@@ -169,7 +169,7 @@ def test_ignore_rules_mean_what_they_mean_to_git(rules, folder):
     listing = ["git", "ls-files", "-z", "-o", "--exclude-per-directory=.gitignore"]
     listed = subprocess.run(listing, cwd=root, check=True, capture_output=True, text=True).stdout
     expected = {name for name in listed.split("\0") if name and name != ".gitignore"}
-    held = Rules().with_lines(rules.split("\n"))
+    held = IgnoreRules().with_lines(rules.split("\n"))
 
     def kept(path):
         parts = path.split("/")

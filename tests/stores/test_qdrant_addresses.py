@@ -1,17 +1,19 @@
 import pytest
 
 from packwise.errors import StoreError, UsageError
-from packwise.stores.qdrant.address import API_KEY, parse
+from packwise.stores.qdrant.server import parse_address
 from packwise.stores.qdrant.store import open_qdrant
 
 
 def test_an_address_names_nodes_collection_and_layout():
-    address = parse("qdrant+https://a.example:7000,b.example/docs?shards=3&replicas=2&grpc=6334")
+    address = parse_address(
+        "qdrant+https://a.example:7000,b.example/docs?shards=3&replicas=2&grpc=6334"
+    )
     assert address.https
     assert address.nodes == (("a.example", 7000), ("b.example", 6333))
     assert (address.collection, address.shards, address.replicas) == ("docs", 3, 2)
     assert address.grpc == 6334
-    plain = parse("qdrant+http://[::1]:6333/my.docs-1")
+    plain = parse_address("qdrant+http://[::1]:6333/my.docs-1")
     assert (plain.https, plain.nodes, plain.shards) == (False, (("::1", 6333),), 1)
 
 
@@ -33,14 +35,14 @@ def test_an_address_names_nodes_collection_and_layout():
 )
 def test_a_malformed_address_is_refused(text):
     with pytest.raises(UsageError):
-        parse(text)
+        parse_address(text)
 
 
 def test_a_key_never_belongs_into_an_address(monkeypatch):
-    with pytest.raises(UsageError, match=API_KEY):
-        parse("qdrant+http://user:secret@localhost/docs")
-    monkeypatch.setenv(API_KEY, "secret")
-    address = parse("qdrant+http://localhost/docs")
+    with pytest.raises(UsageError, match="PACKWISE_QDRANT_API_KEY"):
+        parse_address("qdrant+http://user:secret@localhost/docs")
+    monkeypatch.setenv("PACKWISE_QDRANT_API_KEY", "secret")
+    address = parse_address("qdrant+http://localhost/docs")
     assert address.api_key == "secret"
     assert "secret" not in repr(address)
 

@@ -7,12 +7,17 @@ from store_world import EMBEDDER, fill, keyword, make, near, vector_of
 from packwise.errors import EmbedderMismatch, StoreMissing
 from packwise.language.analyzer import terms
 from packwise.stores.keyword_index import term_hash
-from packwise.stores.qdrant.address import parse
-from packwise.stores.qdrant.points import rungs
-from packwise.stores.qdrant.server import Server
-from packwise.stores.qdrant.store import QdrantStore, _is_rung
-from packwise.stores.qdrant.tables import pack_part, unpack_part
-from packwise.stores.qdrant.weights import pack_terms, scores, sparse, unpack_terms
+from packwise.stores.qdrant.points import indexed_prefixes, is_indexed_prefix
+from packwise.stores.qdrant.server import Server, parse_address
+from packwise.stores.qdrant.statistics import (
+    bm25_scores,
+    pack_part,
+    pack_terms,
+    sparse_vector,
+    unpack_part,
+    unpack_terms,
+)
+from packwise.stores.qdrant.store import QdrantStore
 
 
 @pytest.fixture
@@ -20,7 +25,7 @@ def store():
     from qdrant_client import QdrantClient
 
     client = QdrantClient(":memory:")
-    with QdrantStore(Server([client]), parse("qdrant+http://localhost/docs")) as opened:
+    with QdrantStore(Server([client]), parse_address("qdrant+http://localhost/docs")) as opened:
         yield opened
 
 
@@ -68,13 +73,13 @@ def test_terms_are_weighed_as_bm25_is():
         term_hash(term): words.count(term) for term in set(words)
     }
     frequencies = dict.fromkeys(set(words), 3)
-    (exact,) = scores([blob], [length], frequencies, 100, 20.0)
-    _, values = sparse(entries, length, 20.0)
+    (exact,) = bm25_scores([blob], [length], frequencies, 100, 20.0)
+    values = sparse_vector(blob, length, 20.0).values
     from packwise.stores.bm25 import idf
 
     assert exact == pytest.approx(idf(100, 3) * sum(values))
-    assert scores([blob], [length], {"absent": 2}, 100, 20.0).tolist() == [0.0]
-    assert scores([], [], frequencies, 100, 20.0).tolist() == []
+    assert bm25_scores([blob], [length], {"absent": 2}, 100, 20.0).tolist() == [0.0]
+    assert bm25_scores([], [], frequencies, 100, 20.0).tolist() == []
 
 
 def test_a_table_comes_back_as_it_was():
@@ -85,13 +90,13 @@ def test_a_table_comes_back_as_it_was():
 
 @pytest.mark.parametrize("name", ["a", "docs/a_1.md", "x" * 200, "deep/er/still/é.md", "日本/語"])
 def test_every_beginning_is_indexed_or_lies_under_one_that_is(name):
-    indexed = set(rungs(name))
+    indexed = set(indexed_prefixes(name))
     for length in range(1, len(name) + 1):
         prefix = name[:length]
-        if _is_rung(prefix):
+        if is_indexed_prefix(prefix):
             assert prefix in indexed
         else:
-            assert rungs(prefix)[-2] in indexed
+            assert indexed_prefixes(prefix)[-2] in indexed
 
 
 def test_a_vector_without_direction_is_as_far_from_everything(store):
@@ -104,9 +109,9 @@ def test_a_vector_without_direction_is_as_far_from_everything(store):
 def test_points_go_in_batches_that_a_server_takes(monkeypatch):
     from qdrant_client import models
 
-    from packwise.stores.qdrant import writer
+    from packwise.stores.qdrant import layout
 
-    monkeypatch.setattr(writer, "_MOST_BYTES", 100_000)
+    monkeypatch.setattr(layout, "_MOST_BYTES", 100_000)
 
     class Client:
         """Writes down how many points came together."""
@@ -122,11 +127,11 @@ def test_points_go_in_batches_that_a_server_takes(monkeypatch):
 
     client = Client()
     sizes = [10, 10, 200_000, 10, 30_000, 30_000]
-    upsert = writer.upsert
+    upsert = layout.upsert
     upsert(Server([client]), "docs", [point(i, size) for i, size in enumerate(sizes)])
     assert client.batches == [[0, 1], [2], [3, 4], [5]]
     client.batches.clear()
-    monkeypatch.setattr(writer, "_MOST_BYTES", 1 << 40)
+    monkeypatch.setattr(layout, "_MOST_BYTES", 1 << 40)
     upsert(Server([client]), "docs", [point(i, 1) for i in range(600)])
     assert [len(batch) for batch in client.batches] == [256, 256, 88]
     upsert(Server([client]), "docs", [])

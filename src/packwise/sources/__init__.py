@@ -1,12 +1,12 @@
-"""Documents in: one module a format, one walk for folders.
+"""Reads documents: one module per format, and one that walks folders.
 
-``open_source(argument)`` makes a ``Source``; ``combine(sources)`` yields what is in all
-of them, an ``Item`` for each document that can be read and a ``Problem`` for each that
-cannot. An item's ``source_hash`` says whether it has changed; ``read()`` parses it.
+``open_source(argument)`` returns a ``Source``. ``combine(sources)`` yields an ``Item`` for each
+document that can be read and a ``Problem`` for each that cannot. An item's ``source_hash``
+says whether it has changed; ``read()`` parses it. ``source_ids(sources)`` are the ids of all.
 """
 
-from packwise.sources.combining import combine
-from packwise.sources.items import Entry, Item, Problem, Source
-from packwise.sources.opening import open_source
+from packwise.sources.combine import combine, source_ids
+from packwise.sources.files import open_source
+from packwise.sources.source_items import Entry, Item, Problem, Source
 
-__all__ = ["Entry", "Item", "Problem", "Source", "combine", "open_source"]
+__all__ = ["Entry", "Item", "Problem", "Source", "combine", "open_source", "source_ids"]

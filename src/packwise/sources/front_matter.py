@@ -1,60 +1,51 @@
-"""Front matter: YAML between ``---`` lines at the head of a file."""
+"""Front matter: YAML between ``---`` lines at the start of a file."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
 
-from packwise.sources.flow import clean
+from packwise.sources.document_builder import DocumentBuilder, clean
 
 _LIMIT = 64 * 1024
 _FENCED = re.compile(r"---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_TITLE = ("title",)
-_LANG = ("lang", "language")
-_URL = ("url", "source_url")
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
-    """What stands above a document's text. ``rest`` is the text below it."""
-
-    rest: str
-    title: str = ""
-    url: str = ""
-    lang: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-def split(text: str) -> FrontMatter:
-    """Take the front matter off a text. What is not valid YAML stays part of the text."""
+def split(text: str) -> tuple[DocumentBuilder, str]:
+    """A builder with the title, URL, language and metadata of the front matter, and the text
+    below it. Front matter that is not valid YAML stays part of the text."""
     fenced = _FENCED.match(text[: _LIMIT + 8]) if text.startswith("---") else None
     if fenced is None:
-        return FrontMatter(text)
+        return DocumentBuilder(), text
     loaded, broken = _load(fenced[1])
     if broken:
-        # The fences go: left in, the lower one would make a heading of the last line.
-        return FrontMatter(f"{fenced[1]}\n{text[fenced.end() :]}")
+        # Without the fences: the lower one would make a heading of the last line.
+        return DocumentBuilder(), f"{fenced[1]}\n{text[fenced.end() :]}"
     if not isinstance(loaded, dict):
-        return FrontMatter(text)
+        return DocumentBuilder(), text
     values = metadata(cast("dict[Any, Any]", loaded))
-    title, lang, url = _take(values, _TITLE), _take(values, _LANG), _take(values, _URL)
-    return FrontMatter(text[fenced.end() :], title, url, lang, values)
+    builder = DocumentBuilder(
+        title=_take(values, "title"),
+        lang=_take(values, "lang", "language"),
+        url=_take(values, "url", "source_url"),
+        metadata=values,
+    )
+    return builder, text[fenced.end() :]
 
 
 def metadata(values: Mapping[Any, Any]) -> dict[str, str]:
-    """Values of any JSON or YAML kind as text; empty ones are left out.
+    """Values of any JSON or YAML type as text; empty ones are left out.
 
-    A list of plain values is joined with commas, anything deeper is written as JSON.
+    A list of plain values is joined with commas, anything deeper becomes JSON.
     """
     texts = {clean(str(key)): clean(_as_text(value)).strip() for key, value in values.items()}
     return {key: text for key, text in texts.items() if text}
 
 
-def _take(values: dict[str, str], names: tuple[str, ...]) -> str:
+def _take(values: dict[str, str], *names: str) -> str:
     taken = [values.pop(name, "") for name in names]
     return next((value for value in taken if value), "")
 
@@ -77,7 +68,7 @@ def _as_text(value: Any) -> str:
 
 
 def _load(text: str) -> tuple[Any, bool]:
-    """The YAML value, and whether the text is broken."""
+    """The YAML value, and whether the text is not valid YAML."""
     import yaml
 
     try:
@@ -95,7 +86,7 @@ def _loader() -> type[Any]:
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("aliases are not taken")
+                raise yaml.YAMLError("aliases are not supported")
             return super().compose_node(parent, index)
 
     return WithoutAliases

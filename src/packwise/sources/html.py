@@ -1,26 +1,26 @@
-"""HTML: the text a reader of the page came for, without the page's furniture."""
+"""HTML: the content of a page, without navigation, banners and hidden text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from html import unescape
 from typing import TYPE_CHECKING
 
-from packwise.sources import front_matter, text
-from packwise.sources.flow import Draft, Flow, Inline, Span
+from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-DEEPEST = 4_000
-"""Elements nested deeper than this are read without their structure: the parser's time
-grows with the square of the depth (a minute at 100,000)."""
+_DEEPEST = 4_000
+"""HTML nested deeper than this is read as plain text: the parser's time grows with the square
+of the depth (a minute at 100,000)."""
 
 _DROPPED = frozenset(
     "script style noscript template nav svg iframe object embed canvas audio video button "
     "select option input textarea dialog map head".split()
 )
-# Furniture around the content, but part of it when found inside main or article.
+# Not content, except inside main or article.
 _OUTSIDE = frozenset("header footer aside".split())
 _DROPPED_ROLES = frozenset("navigation banner contentinfo search menu".split())
 _DROPPED_CLASSES = frozenset(
@@ -42,48 +42,42 @@ _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 _HIDDEN_STYLE = re.compile(r"(?i)display\s*:\s*none")
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
-# Elements without content, and those the parser closes by itself.
+# Elements without content, and those that the parser closes by itself.
 _FLAT = frozenset(
     "area base br col embed hr img input link meta source track wbr p li dt dd tr td th option "
     "optgroup thead tbody tfoot colgroup rp rt".split()
 )
-_MARKUP = re.compile(r"(?i)<!--|<(script|style)\b|</?[a-z!][^<>]*>?")
+_MARKUP = re.compile(r"(?is)<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|</?[a-z!][^<>]*>?")
 
 
-def read(source: str) -> Draft:
-    """Parse an HTML page, front matter (of site generators) and all."""
-    matter = front_matter.split(source)
-    flow = Flow()
-    draft = Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
-    if _depth(matter.rest) > DEEPEST:
-        text.write_paragraphs(flow, _without_tags(matter.rest))
-        return draft
-    page = _parse(matter.rest)
-    _read_head(page, draft)
-    content = _content(page)
-    if content is not None:
-        _Writer(flow, inside=content.tag != "body").write(content)
-    return draft
+def read(builder: DocumentBuilder, source: str) -> None:
+    """Add the blocks and the metadata of an HTML page."""
+    if (page := _parse(builder, source)) is not None:
+        _read_head(page, builder)
+        content = _content(page)
+        if content is not None:
+            _HtmlReader(builder, inside=content.tag != "body").read(content)
 
 
-def write_fragment(flow: Flow, source: str) -> None:
-    """Add a piece of HTML, as found in other formats, to a flow."""
-    if _depth(source) > DEEPEST:
-        text.write_paragraphs(flow, _without_tags(source))
-        return
-    body = _parse(source).body
-    if body is not None:
-        _Writer(flow, inside=True).write(body)
+def read_fragment(builder: DocumentBuilder, source: str) -> None:
+    """Add the blocks of a piece of HTML, as found in other formats."""
+    page = _parse(builder, source)
+    if page is not None and page.body is not None:
+        _HtmlReader(builder, inside=True).read(page.body)
 
 
-def _parse(source: str) -> LexborHTMLParser:
+def _parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
+    """The parsed HTML; ``None`` if it is nested too deep and was added as plain text."""
+    if _depth(source) > _DEEPEST:
+        builder.plain_text(unescape(_MARKUP.sub("\n\n", source)))
+        return None
     from selectolax.lexbor import LexborHTMLParser
 
     return LexborHTMLParser(source)
 
 
 def _depth(source: str) -> int:
-    """About how deep elements are nested, judged from the tags alone."""
+    """Roughly how deep elements are nested, judged by the tags alone."""
     depth = deepest = 0
     for closing, tag in _TAG.findall(source):
         if tag.lower() in _FLAT:
@@ -93,43 +87,22 @@ def _depth(source: str) -> int:
     return deepest
 
 
-def _without_tags(source: str) -> str:
-    """The text between the tags, each of which parts paragraphs; linear on any input."""
-    from html import unescape
-
-    lowered = source.lower()
-    parts: list[str] = []
-    position = 0
-    while (found := _MARKUP.search(source, position)) is not None:
-        parts.append(source[position : found.start()])
-        position = found.end()
-        closing = "-->" if found[0] == "<!--" else f"</{found[1].lower()}" if found[1] else ""
-        if closing:
-            position = lowered.find(closing, position)
-            if position < 0:
-                return unescape("\n\n".join(parts))
-            position += len(closing)
-    parts.append(source[position:])
-    return unescape("\n\n".join(parts))
-
-
-def _read_head(page: LexborHTMLParser, draft: Draft) -> None:
-    title = page.css_first("title")
-    draft.fallback_title = title.text() if title is not None else ""
-    root = page.css_first("html")
-    draft.lang = draft.lang or (root.attributes.get("lang") if root is not None else None) or ""
-    canonical = page.css_first('link[rel="canonical"]')
-    if canonical is not None:
-        draft.url = draft.url or (canonical.attributes.get("href") or "").strip()
+def _read_head(page: LexborHTMLParser, builder: DocumentBuilder) -> None:
+    if title := page.css_first("title"):
+        builder.fallback_title = title.text()
+    if root := page.css_first("html"):
+        builder.lang = builder.lang or root.attributes.get("lang") or ""
+    if canonical := page.css_first('link[rel="canonical"]'):
+        builder.url = builder.url or (canonical.attributes.get("href") or "").strip()
     for meta in page.css("meta[name]"):
         name = (meta.attributes.get("name") or "").lower()
         content = " ".join((meta.attributes.get("content") or "").split())
         if name in _METADATA and content:
-            draft.metadata.setdefault(name, content)
+            builder.metadata.setdefault(name, content)
 
 
 def _content(page: LexborHTMLParser) -> LexborNode | None:
-    """The element that holds the page's own text."""
+    """The element with the content of the page."""
     for query in ("main, [role=main]", "article"):
         found = page.css(query)
         if len(found) == 1 and found[0].text(strip=True):
@@ -137,20 +110,20 @@ def _content(page: LexborHTMLParser) -> LexborNode | None:
     return page.body
 
 
-class _Writer:
-    """Walks the tree and writes into a flow; depth costs no stack.
+class _HtmlReader:
+    """Walks the tree without recursion, so depth costs no stack.
 
-    ``inside`` says that the walk starts within the page's own content.
+    ``inside`` says that the walk starts inside the content of the page.
     """
 
-    def __init__(self, flow: Flow, *, inside: bool) -> None:
-        self._flow = flow
+    def __init__(self, builder: DocumentBuilder, *, inside: bool) -> None:
+        self._builder = builder
         self._inside = int(inside)
-        self._inline = Inline()
+        self._inline = TextBuilder()
         self._heading = 0
         self._after_term = False
-        self._rows: list[list[Span]] | None = None
-        self._cell: Inline | None = None
+        self._rows: list[list[LinkedText]] | None = None
+        self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], bool]] = {
             "a": self._enter_link,
             "br": self._enter_break,
@@ -175,7 +148,7 @@ class _Writer:
             **dict.fromkeys(_CELLS, self._leave_cell),
         }
 
-    def write(self, root: LexborNode) -> None:
+    def read(self, root: LexborNode) -> None:
         node = root.first_child
         depth = 0
         while node is not None:
@@ -194,17 +167,16 @@ class _Writer:
         self._flush()
 
     def _enter(self, node: LexborNode) -> bool:
-        """Whether what is inside is to be read."""
+        """Handle the start of a node; returns whether to read what is inside."""
         tag = node.tag or ""
         if tag == "-text":
             self._write(node.text_content or "")
             return False
-        if tag.startswith("-") or self._is_furniture(tag, node):
+        if tag.startswith("-") or self._is_dropped(tag, node):
             return False
         if tag in _SECTIONING:
             self._inside += 1
-        enter = self._enters.get(tag)
-        if enter is not None:
+        if enter := self._enters.get(tag):
             return enter(node)
         return self._enter_block(node) if tag in _BLOCKS else True
 
@@ -212,13 +184,12 @@ class _Writer:
         tag = node.tag or ""
         if tag in _SECTIONING:
             self._inside -= 1
-        leave = self._leaves.get(tag)
-        if leave is not None:
+        if leave := self._leaves.get(tag):
             leave()
         elif tag in _BLOCKS:
             self._break()
 
-    def _is_furniture(self, tag: str, node: LexborNode) -> bool:
+    def _is_dropped(self, tag: str, node: LexborNode) -> bool:
         if tag in _DROPPED or (tag in _OUTSIDE and not self._inside):
             return True
         given = node.attributes
@@ -233,7 +204,7 @@ class _Writer:
         )
 
     @property
-    def _text(self) -> Inline:
+    def _text(self) -> TextBuilder:
         return self._inline if self._cell is None else self._cell
 
     def _write(self, content: str) -> None:
@@ -242,7 +213,7 @@ class _Writer:
             self._after_term = False
 
     def _break(self) -> None:
-        """The edge of a block: ends a paragraph, unless the block is only part of a line."""
+        """End a paragraph at the edge of a block, unless the block is only part of a line."""
         if self._cell is not None or self._heading:
             self._text.write_flowing(" ")
         elif not self._after_term:
@@ -250,7 +221,7 @@ class _Writer:
 
     def _flush(self) -> None:
         self._after_term = False
-        self._flow.paragraph(self._inline.finish())
+        self._builder.paragraph(self._inline.finish())
 
     def _enter_block(self, node: LexborNode) -> bool:
         self._break()
@@ -275,7 +246,7 @@ class _Writer:
         for line_break in node.css("br"):
             line_break.replace_with("\n")
         self._flush()
-        self._flow.code(node.text())
+        self._builder.code(node.text())
         return False
 
     def _enter_heading(self, node: LexborNode) -> bool:
@@ -287,33 +258,32 @@ class _Writer:
     def _leave_heading(self) -> None:
         if self._heading:
             level, self._heading = self._heading, 0
-            self._flow.heading(level, self._inline.finish())
+            self._builder.heading(level, self._inline.finish())
 
     def _enter_list(self, node: LexborNode) -> bool:
         if self._cell is None:
             self._flush()
             start = node.attributes.get("start") or ""
             number = int(start) if _NUMBER.fullmatch(start) else 1
-            self._flow.open_list(ordered=node.tag == "ol", start=number)
+            self._builder.open_list(ordered=node.tag == "ol", start=number)
         return True
 
     def _leave_list(self) -> None:
         if self._cell is None:
             self._flush()
-            self._flow.close_list()
+            self._builder.close_list()
 
     def _enter_item(self, node: LexborNode) -> bool:
-        if self._cell is None:
-            self._flush()
-            self._flow.open_item()
-        else:
-            self._break()
+        self._at_item(self._builder.open_item)
         return True
 
     def _leave_item(self) -> None:
+        self._at_item(self._builder.close_item)
+
+    def _at_item(self, change: Callable[[], None]) -> None:
         if self._cell is None:
             self._flush()
-            self._flow.close_item()
+            change()
         else:
             self._break()
 
@@ -327,7 +297,7 @@ class _Writer:
 
     def _enter_table(self, node: LexborNode) -> bool:
         self._break()
-        # A query also looks at the element it is put to, so the children are asked.
+        # A query also matches the element it starts from, so it starts from the children.
         layout = any(child.css_first(_LAYOUT) is not None for child in node.iter())
         if self._rows is None and not self._heading and not layout:
             self._flush()
@@ -335,12 +305,12 @@ class _Writer:
         return True
 
     def _leave_table(self) -> None:
-        if self._rows is not None and self._cell is None:
-            self._flush()
-            self._flow.table(self._rows)
-            self._rows = None
-        else:
+        if self._rows is None or self._cell is not None:
             self._break()
+        else:
+            self._flush()
+            self._builder.table(self._rows)
+            self._rows = None
 
     def _enter_row(self, node: LexborNode) -> bool:
         if self._rows is None:
@@ -351,7 +321,7 @@ class _Writer:
 
     def _enter_cell(self, node: LexborNode) -> bool:
         if self._rows:
-            self._cell = Inline()
+            self._cell = TextBuilder()
         else:
             self._break()
         return True

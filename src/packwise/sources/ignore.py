@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 FILES = (".gitignore", ".packwiseignore")
-"""Read in every folder; a later file and a deeper folder have the last word."""
+"""Read in every folder; a later file and a deeper folder take precedence."""
 
 BUILT_IN = (
     ".*",
@@ -19,15 +19,15 @@ BUILT_IN = (
     "*.egg-info/",
     "*.dist-info/",
 )
-"""What is passed over unless a ``!pattern`` takes it back in: hidden files, installed
-packages and what site generators write."""
+"""Ignored unless a ``!pattern`` includes them again: hidden files, installed packages and the
+output of site generators."""
 
 _FOLDERS = re.compile(r"\*\*+/")
 _EVERYTHING = re.compile(r"/\*\*+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class _IgnoreRule:
     """One line of an ignore file. ``pattern`` is matched against a whole path."""
 
     pattern: re.Pattern[str]
@@ -36,29 +36,28 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """The rules that hold in a folder, the most general first."""
+class IgnoreRules:
+    """The rules that apply in a folder, the most general first."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[_IgnoreRule, ...] = ()
 
     def ignored(self, path: str, *, folder: bool) -> bool:
-        """Whether a path, relative to the source, is passed over: the last match decides.
+        """Whether a path, relative to the source, is ignored: the last match decides.
 
-        Ask for a folder before what is in it: nothing in an ignored folder can be
-        taken back in.
+        Check a folder before its contents: nothing in an ignored folder can be included again.
         """
         for rule in reversed(self.rules):
             if (folder or not rule.folders_only) and rule.pattern.fullmatch(path):
                 return rule.ignore
         return False
 
-    def with_lines(self, lines: Iterable[str], folder: str = "") -> Rules:
-        """These rules and those of an ignore file that lies in ``folder``."""
+    def with_lines(self, lines: Iterable[str], folder: str = "") -> IgnoreRules:
+        """These rules and those of an ignore file in ``folder``."""
         added = [rule for line in lines if (rule := _rule(line, folder)) is not None]
-        return Rules((*self.rules, *added)) if added else self
+        return IgnoreRules((*self.rules, *added)) if added else self
 
 
-def _rule(line: str, folder: str) -> Rule | None:
+def _rule(line: str, folder: str) -> _IgnoreRule | None:
     line = re.sub(r"(?<!\\)((?:\\\\)*) +$", r"\1", line.rstrip("\r\n"))
     if not line or line.startswith("#"):
         return None
@@ -74,7 +73,7 @@ def _rule(line: str, folder: str) -> Rule | None:
         return None
     lead = re.escape(f"{folder}/") if folder else ""
     anywhere = "" if anchored else "(?:.+/)?"
-    return Rule(re.compile(f"{lead}{anywhere}{body}", re.DOTALL), not negated, folders_only)
+    return _IgnoreRule(re.compile(f"{lead}{anywhere}{body}", re.DOTALL), not negated, folders_only)
 
 
 def _translated(pattern: str) -> str | None:
@@ -98,7 +97,7 @@ def _translated(pattern: str) -> str | None:
 
 
 def _one(pattern: str, at: int) -> tuple[str | None, int]:
-    """The expression for what stands at ``at``, and where the next thing starts."""
+    """The expression for what is at ``at``, and where the next part starts."""
     char = pattern[at]
     if char == "*":
         while at < len(pattern) and pattern[at] == "*":

@@ -1,8 +1,8 @@
-"""JSON Lines: one document a line, plain or gzipped, read as a stream.
+"""JSON Lines: one document per line, plain or gzipped, read as a stream.
 
 A row is an object with a ``text``; ``id`` (or ``_id``), ``title``, ``url``, ``lang``,
-``metadata`` and ``links`` (ids of other rows, or URLs; also inside ``metadata``) are
-taken if present, and any other plain value joins the metadata.
+``metadata`` and ``links`` (ids of other rows, or URLs; also inside ``metadata``) are used if
+present, and any other plain value becomes metadata.
 """
 
 from __future__ import annotations
@@ -11,39 +11,37 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
 from packwise.documents import Document, Link
+from packwise.errors import SourceError
 from packwise.sources import front_matter
-from packwise.sources.composing import compose
-from packwise.sources.flow import Draft, Flow, clean
-from packwise.sources.items import Entry, Item, Problem, hashed
-from packwise.sources.links import Catalogue
-from packwise.sources.text import write_paragraphs
+from packwise.sources.document_builder import DocumentBuilder, clean
+from packwise.sources.links import LinkResolver
+from packwise.sources.source_items import Entry, Item, Problem, hashed
 
-ROW_LIMIT = 64 << 20
-"""Bytes in a row; a longer one is a problem, and so is the rest of its file."""
+_ROW_LIMIT = 64 << 20
+"""The most bytes in a row; a longer one is a problem, and the rest of its file is not read."""
 
-_HOPELESS = 100
-_TAKEN = frozenset("id _id title text url lang language metadata links".split())
-_NO_DOCUMENTS = Catalogue(())
+_MOST_BAD_ROWS = 100
+"""A file that starts with this many bad rows is given up."""
+_KNOWN = frozenset("id _id title text url lang language metadata links".split())
+_NO_DOCUMENTS = LinkResolver(())
+_BEIR_NAMES = ("corpus.jsonl", "corpus.jsonl.gz")
 
 
 @dataclass(frozen=True, slots=True)
 class RowsSource:
-    """A file of rows as a source; ``label`` names the file in messages."""
+    """A file of rows as a source. ``label`` names the file in messages."""
 
     name: str
     location: str
     path: Path
     label: str
-
-    @property
-    def skipped(self) -> Mapping[str, int]:
-        return {}
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def ids(self) -> Iterator[str]:
         return (row.id for row in rows(self.path, self.label) if isinstance(row, Item))
@@ -52,12 +50,17 @@ class RowsSource:
         return rows(self.path, self.label)
 
 
+def beir_corpus(folder: Path) -> Path | None:
+    """The corpus file of a BEIR folder; ``None`` if it is not one."""
+    return next((folder / name for name in _BEIR_NAMES if (folder / name).is_file()), None)
+
+
 def rows(path: Path, label: str, prefix: str = "") -> Iterator[Entry]:
-    """The documents of a file, one row in memory at a time; ``prefix`` leads every id."""
+    """The documents of a file, with one row in memory at a time. Ids start with ``prefix``."""
     number = bad = good = 0
     try:
         with _opened(path) as lines:
-            while line := lines.readline(ROW_LIMIT + 1):
+            while line := lines.readline(_ROW_LIMIT + 1):
                 number += 1
                 if not line.strip():
                     continue
@@ -65,7 +68,7 @@ def rows(path: Path, label: str, prefix: str = "") -> Iterator[Entry]:
                 yield entry
                 good += isinstance(entry, Item)
                 bad += isinstance(entry, Problem)
-                if len(line) > ROW_LIMIT or (bad >= _HOPELESS and not good):
+                if len(line) > _ROW_LIMIT or (bad >= _MOST_BAD_ROWS and not good):
                     yield Problem(label, f"given up at line {number}: no documents so far")
                     return
     except (OSError, EOFError, zlib.error) as error:
@@ -74,7 +77,7 @@ def rows(path: Path, label: str, prefix: str = "") -> Iterator[Entry]:
 
 
 def may_hold_documents(path: Path) -> bool:
-    """Whether a file's first row is a document, or the file has to be read to say why not."""
+    """Whether a file's first row is a document, or reading the file will say why not."""
     try:
         with _opened(path) as lines:
             for line in lines:
@@ -93,39 +96,37 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _entry(line: bytes, location: str, unnamed: str, prefix: str) -> Entry:
-    row, reason = _row(line)
-    if row is None:
-        return Problem(location, reason)
-    row_id = _row_id(row, unnamed)
-    if row_id is None:
-        return Problem(location, 'has an "id" that is neither text nor a whole number')
+    try:
+        row_id = prefix + _row_id(_row(line), unnamed)
+    except SourceError as error:
+        return Problem(location, error.message)
     return Item(
-        id=prefix + row_id,
+        id=row_id,
         source_hash=hashed(line.strip(), "rows", prefix),
         location=location,
-        load=partial(_load, line, prefix + row_id, prefix),
+        load=partial(_load, line, row_id, prefix),
         warning="" if _is_utf8(line) else "not UTF-8: the bytes that do not fit were replaced",
     )
 
 
-def _row(line: bytes) -> tuple[dict[str, Any] | None, str]:
-    """The row, or ``None`` and the reason why it is no document."""
-    if len(line) > ROW_LIMIT:
-        return None, f"is longer than {ROW_LIMIT >> 20} MiB"
+def _row(line: bytes) -> dict[str, Any]:
+    """The row. Raises ``SourceError`` with the bare reason if it is not a document."""
+    if len(line) > _ROW_LIMIT:
+        raise SourceError(f"is longer than {_ROW_LIMIT >> 20} MiB")
     try:
         row = json.loads(line.decode("utf-8", "replace").lstrip("\ufeff"))
     except json.JSONDecodeError as error:
-        return None, f"is not JSON ({error.msg} at column {error.colno})"
-    except (ValueError, RecursionError):
-        return None, "is not JSON that can be read"
+        raise SourceError(f"is not JSON ({error.msg} at column {error.colno})") from error
+    except (ValueError, RecursionError) as error:
+        raise SourceError("is not JSON that can be read") from error
     if not isinstance(row, dict):
-        return None, "is not a JSON object"
+        raise SourceError("is not a JSON object")
     found = cast("dict[str, Any]", row)
     if not isinstance(found.get("text"), str):
-        return None, 'has no "text"'
+        raise SourceError('has no "text"')
     if not (found["text"].strip() or _text(found.get("title")).strip()):
-        return None, "has neither text nor a title"
-    return found, ""
+        raise SourceError("has neither text nor a title")
+    return found
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -136,41 +137,37 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _row_id(row: Mapping[str, Any], unnamed: str) -> str | None:
-    """The row's id, else its URL, else the file and line it stands at."""
-    for key in ("_id", "id"):
-        value = row.get(key)
+def _row_id(row: Mapping[str, Any], unnamed: str) -> str:
+    """The row's id, else its URL, else its file and line."""
+    for value in (row.get("_id"), row.get("id")):
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
-            return None
+            raise SourceError('has an "id" that is neither text nor a whole number')
         if value not in (None, ""):
             return clean(str(value))
     return clean(_text(row.get("url"))) or unnamed
 
 
 def _load(line: bytes, document_id: str, prefix: str) -> Document:
-    row, _ = _row(line)
-    assert row is not None
+    row = _row(line)
     given = row.get("metadata")
     metadata = dict(cast("dict[str, Any]", given)) if isinstance(given, dict) else {}
     linked = [row.get("links"), metadata.pop("links", None)]
     extra = {
         key: value
         for key, value in row.items()
-        if key not in _TAKEN and not isinstance(value, (dict, list))
+        if key not in _KNOWN and not isinstance(value, (dict, list))
     }
     title = _text(row.get("title"))
-    flow = Flow()
-    write_paragraphs(flow, row["text"] if row["text"].strip() else title)
-    draft = Draft(
-        flow,
+    builder = DocumentBuilder(
         title=title,
         url=clean(_text(row.get("url"))),
         lang=clean(_text(row.get("lang")) or _text(row.get("language"))),
         metadata=front_matter.metadata({**extra, **metadata}),
     )
-    document = compose(draft, document_id, _NO_DOCUMENTS)
+    builder.plain_text(row["text"] if row["text"].strip() else title)
+    document = builder.build(document_id, _NO_DOCUMENTS)
     links = tuple(Link(href) for href in _links(linked, prefix) if href != document_id)
-    # A row without a title has none: its id says nothing to a reader.
+    # A row without a title has none: its id means nothing to a reader.
     return replace(document, title=document.title if title.strip() else "", links=links)
 
 

@@ -1,4 +1,4 @@
-"""Where a link leads: from what the author wrote to a document id or a URL."""
+"""Resolves links: from what the author wrote to a document id or a URL."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from urllib.parse import unquote
 
-PAGE_SUFFIXES = (".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".text")
+_PAGE_SUFFIXES = (".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".text")
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
-# References that never name a document.
-_ELSEWHERE = re.compile(r"(?i)(?:mailto|javascript|data|tel|sms|about|blob):")
-_INDEXES = tuple(f"{stem}{suffix}" for stem in ("README", "index") for suffix in PAGE_SUFFIXES)
+_NOT_A_DOCUMENT = re.compile(r"(?i)(?:mailto|javascript|data|tel|sms|about|blob):")
+_INDEXES = tuple(f"{stem}{suffix}" for stem in ("README", "index") for suffix in _PAGE_SUFFIXES)
 _HREF = re.compile(r"""(?i)href\s*=\s*["']?([^"'\s>]+)""")
-# By format: what links look like, each with a piece of text it cannot do without.
-_WRITTEN = {
+# By format: patterns of links, each with a text that a link of that kind must contain.
+_LINK_PATTERNS = {
     "markdown": (
         ("](", re.compile(r"\]\(\s*<?([^)\s>]+)")),
         ("]:", re.compile(r"(?m)^ {0,3}\[[^\]\n]+\]:[ \t]*<?([^\s>]+)")),
@@ -27,34 +27,34 @@ _WRITTEN = {
         (">`", re.compile(r"<([^<>\n]+)>`")),
         (".. _", re.compile(r"(?m)^\.\. _[^\n]*?: +(\S+)")),
         (":doc:", re.compile(r":doc:`([^`<\n]+)`")),
+        ("toctree", re.compile(r"(?m)^[ \t]++(?:[^\n<]*+<)?([^\s<>]++)>?[ \t]*+$")),
     ),
     "text": (),
 }
-_TOCTREE_ENTRY = re.compile(r"(?m)^[ \t]++(?:[^\n<]*+<)?([^\s<>]++)>?[ \t]*+$")
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
 
 
-class Catalogue:
-    """The documents of one source, by id, to resolve links against."""
+class LinkResolver:
+    """Resolves links against the documents of one source, given by id."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self._ids = frozenset(ids)
 
     def resolve(self, base: str, href: str) -> str | None:
-        """The id or URL a link in document ``base`` leads to; ``None`` if to no document.
+        """The id or URL that a link in document ``base`` leads to; ``None`` if none.
 
-        A relative path becomes the id of the file it names, also when the author left
-        out the suffix, named a folder with an index in it, or named the page that a
-        site generator makes of the file. A path that leaves the source is kept as written.
+        A relative path becomes the id of the file it names, also if it lacks the suffix, names
+        a folder with an index, or names the page that a site generator makes of the file. A
+        path that leaves the source is kept as written.
         """
         target, literal = _target(base, href)
         return target if target is None or literal is None else self._page(target, literal)
 
     def resolve_name(self, base: str, name: str) -> str | None:
-        """The document a ``[[name]]`` means: the nearest one whose file is called so.
+        """The document that ``[[name]]`` means: the nearest one whose file has that name.
 
-        Case, blanks, hyphens and underscores make no difference. A name no file has
-        is kept as written.
+        Case, blanks, hyphens and underscores make no difference. An unknown name is kept as
+        written.
         """
         name = name.split("#", 1)[0].strip()
         if not name:
@@ -69,22 +69,20 @@ class Catalogue:
         found.sort(key=lambda i: (posixpath.dirname(i) != home, i.count("/"), i))
         return found[0] if found else name
 
-    def unusual(self, base: str, text: str, format: str) -> str:
+    def fingerprint(self, base: str, text: str, format: str) -> str:
         """What links in raw ``text`` resolve to only because of the other documents.
 
-        It goes into the source hash: a file that appears or vanishes elsewhere changes
-        the hash of exactly the documents whose links it changes.
+        It is part of the source hash: a file that appears or vanishes elsewhere changes the
+        hash of exactly those documents whose links it changes.
         """
         found: set[str] = set()
-        for href in _written(text, format):
+        for href in _hrefs(text, format):
             target, literal = _target(base, href)
-            if target is None or literal is None:
-                continue
-            if (page := self._page(target, literal)) != target:
+            if target and literal and (page := self._page(target, literal)) != target:
                 found.add(f"{href}\n{page}")
         if format == "markdown" and "[[" in text:
-            for name in set(_WIKI_LINK.findall(text)):
-                found.add(f"[[{name}\n{self.resolve_name(base, name)}")
+            names = set(_WIKI_LINK.findall(text))
+            found |= {f"[[{name}\n{self.resolve_name(base, name)}" for name in names}
         return "\n".join(sorted(found))
 
     @cached_property
@@ -95,20 +93,18 @@ class Catalogue:
         return names
 
     def _page(self, path: str, literal: str) -> str:
-        for spelling in (path, literal):
-            if spelling in self._ids:
-                return spelling
-        return next((page for page in _spellings(path) if page in self._ids), path)
+        candidates = chain((path, literal), _spellings(path))
+        return next((page for page in candidates if page in self._ids), path)
 
 
 def _target(base: str, href: str) -> tuple[str | None, str | None]:
-    """What a link names, going by its spelling alone.
+    """What a link names, judged by its spelling alone.
 
-    The second part is set for a path within the source: the same with its percent signs
-    left alone, for files that have such signs in their names.
+    The second value is set for a path within the source: the same path with its percent signs
+    kept, for files that have them in their names.
     """
     href = href.strip()
-    if not href or href[0] == "#" or _ELSEWHERE.match(href):
+    if not href or href[0] == "#" or _NOT_A_DOCUMENT.match(href):
         return None, None
     if _ABSOLUTE.match(href) or href.startswith("//"):
         return href.split("#", 1)[0], None
@@ -128,32 +124,27 @@ def _joined(base: str, path: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(base), path))
 
 
-def _written(text: str, format: str) -> set[str]:
-    """The targets of links in raw markup, roughly: some of it may be no link at all."""
+def _hrefs(text: str, format: str) -> set[str]:
+    """The targets of links in raw markup, roughly: some may not be links at all."""
     found: set[str] = set()
-    for needed, pattern in _WRITTEN[format]:
+    for needed, pattern in _LINK_PATTERNS[format]:
         if needed in text:
             found.update(pattern.findall(text))
-    if format == "rst" and "toctree" in text:
-        found.update(_TOCTREE_ENTRY.findall(text))
     return found
 
 
 def _spellings(path: str) -> Iterator[str]:
-    """The files that a path without a file may stand for, the likeliest first."""
+    """The files that a path which is no file may mean, the likeliest first."""
     stem, suffix = posixpath.splitext(path)
-    for page in PAGE_SUFFIXES:
-        yield path + page
+    yield from (path + page for page in _PAGE_SUFFIXES)
     if suffix in (".html", ".htm"):
-        for page in PAGE_SUFFIXES:
-            yield stem + page
-    for index in _INDEXES:
-        yield index if path == "." else f"{path}/{index}"
+        yield from (stem + page for page in _PAGE_SUFFIXES)
+    yield from (index if path == "." else f"{path}/{index}" for index in _INDEXES)
 
 
 def _name_key(name: str) -> str:
     stem, suffix = posixpath.splitext(name)
-    if suffix.lower() not in PAGE_SUFFIXES:
+    if suffix.lower() not in _PAGE_SUFFIXES:
         stem = name
     return re.sub(r"[\s_\-]+", " ", stem).strip().casefold()
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from packwise.sources import front_matter, html
-from packwise.sources.flow import Draft, Flow, Inline, Span
+from packwise.sources import html
+from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 SEGMENT = 1 << 20
-"""Characters parsed at a time. The parser's tokens take up to 300 times the memory of
-their text (short list items), so a large file is parsed in pieces, cut between blocks."""
+"""Characters parsed at a time. Tokens take up to 300 times the memory of their text (short
+list items), so a large file is parsed in pieces, cut between blocks."""
 
 _DEEPEST = 60
 _INLINE_LIMIT = 200_000
@@ -27,8 +27,8 @@ _BRACKET_LIMIT = 2_000
 _FENCE = re.compile(r"(?m)^ {0,3}(`{3,}|~{3,})([^\n]*)$")
 _CUT = re.compile(r"(?m)^(?=#{1,6}[ \t])|(?<=\n\n)(?=\S)")
 _DEFINITION = re.compile(r"(?m)^ {0,3}\[[^\]\n]+\]:[^\n]+$")
-# A page name has a letter in it (a matrix of numbers has not); a link's text in double
-# brackets is no wiki link.
+# A page name contains a letter (a matrix of numbers does not). Double brackets around the text
+# of a link are not a wiki link.
 _WIKI = re.compile(
     r"\[\[(?=[^\[\]\n]{0,200}[^\W\d_])([^\[\]|\s](?:[^\[\]|\n]{0,198}[^\[\]|\s])?)"
     r"(?:\|([^\[\]\n]{0,200}))?\]\](?![(\[])"
@@ -38,16 +38,8 @@ _LINK_TAG = re.compile(r"""(?is)<a\s[^>]*?href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\
 _CONTAINER_MARKS = re.compile(r"(?m)^[>*+\-\s]+")
 
 
-def read(text: str) -> Draft:
-    """Parse a Markdown file, front matter and all."""
-    matter = front_matter.split(text)
-    flow = Flow()
-    write(flow, matter.rest)
-    return Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
-
-
-def write(flow: Flow, text: str) -> None:
-    """Add the blocks of a Markdown text to a flow, in time linear in its length."""
+def read(builder: DocumentBuilder, text: str) -> None:
+    """Add the blocks of a Markdown text, in time linear in its length."""
     parser = _parser()
     env: dict[str, Any] = {}
     if len(text) > 2 * SEGMENT:
@@ -55,13 +47,13 @@ def write(flow: Flow, text: str) -> None:
         parser.parse("\n".join(_DEFINITION.findall(text)), env)
     for segment, is_code in _segments(text):
         if is_code:
-            flow.code(segment)
+            builder.code(segment)
         else:
-            _Writer(flow, parser, env).write(parser.parse(segment, env))
+            _MarkdownReader(builder, parser, env).read(parser.parse(segment, env))
 
 
 def _segments(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces to parse one by one, cut between blocks; the flag marks bare code."""
+    """Pieces to parse one by one, cut between blocks. The flag marks bare code."""
     if len(text) <= 2 * SEGMENT:
         yield text, False
         return
@@ -73,13 +65,13 @@ def _segments(text: str) -> Iterator[tuple[str, bool]]:
         yield from ((piece, False) for piece in _cut(text, position, start, fences))
         body = text.find("\n", start, end) + 1 or end
         last = max(text.rfind("\n", body, end), body)
-        yield from ((piece, True) for piece in _cut_lines(text, body, last))
+        yield from ((piece, True) for piece in _cut(text, body, last))
         position = end
     yield from ((piece, False) for piece in _cut(text, position, len(text), fences))
 
 
 def _fences(text: str) -> Iterator[tuple[int, int]]:
-    """Where fenced code blocks start and end; one that is never closed ends the text."""
+    """Where fenced code blocks start and end. One without an end goes to the end of the text."""
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
         if opened is None:
@@ -92,13 +84,17 @@ def _fences(text: str) -> Iterator[tuple[int, int]]:
         yield opened.start(), len(text)
 
 
-def _cut(text: str, start: int, end: int, fences: Sequence[tuple[int, int]]) -> Iterator[str]:
-    """``text[start:end]`` in pieces of about a segment, cut where a block begins, or else
-    at the end of a line; never inside a fence."""
+def _cut(
+    text: str, start: int, end: int, fences: Sequence[tuple[int, int]] | None = None
+) -> Iterator[str]:
+    """``text[start:end]`` in pieces of about a segment. With ``fences`` it is cut where a block
+    starts if possible, and never inside a fence; without, at the end of any line."""
     while end - start > 2 * SEGMENT:
-        cut = _block_start(text, start + SEGMENT, start + 2 * SEGMENT, fences)
+        cut = None
+        if fences is not None:
+            cut = _block_start(text, start + SEGMENT, start + 2 * SEGMENT, fences)
         if cut is None:
-            cut = _outside(text.find("\n", start + SEGMENT, end) + 1, fences)
+            cut = _outside(text.find("\n", start + SEGMENT, end) + 1, fences or ())
         if not start < cut < end:
             break
         yield text[start:cut]
@@ -125,22 +121,13 @@ def _outside(position: int, fences: Sequence[tuple[int, int]]) -> int:
     return position
 
 
-def _cut_lines(text: str, start: int, end: int) -> Iterator[str]:
-    while end - start > 2 * SEGMENT:
-        cut = text.find("\n", start + SEGMENT, end) + 1 or end
-        yield text[start:cut]
-        start = cut
-    if start < end:
-        yield text[start:end]
-
-
 @cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"maxNesting": 2 * _DEEPEST})
     parser.enable(["table", "strikethrough"])
-    # Inline markup is parsed block by block while writing: its tokens are never all there.
+    # Inline markup is parsed block by block later, so its tokens never all exist at once.
     parser.disable(["inline"])
     for name in ("list", "blockquote"):
         rules = {rule.name: rule for rule in parser.block.ruler.__rules__}
@@ -150,8 +137,8 @@ def _parser() -> MarkdownIt:
 
 
 def _not_too_deep(rule: Callable[..., bool]) -> Callable[..., bool]:
-    """A container rule that leaves what is nested too deep to the paragraph rule; the
-    parser itself would drop that text."""
+    """A container rule that leaves what is nested too deep to the paragraph rule, as the parser
+    would drop that text."""
 
     def bounded(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return state.level < _DEEPEST and rule(state, start, end, silent)
@@ -175,46 +162,41 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
     return True
 
 
-class _Writer:
-    """Writes block tokens into a flow."""
+class _MarkdownReader:
+    """Adds the blocks of parsed tokens to a builder."""
 
-    def __init__(self, flow: Flow, parser: MarkdownIt, env: dict[str, Any]) -> None:
-        self._flow = flow
+    def __init__(self, builder: DocumentBuilder, parser: MarkdownIt, env: dict[str, Any]) -> None:
+        self._builder = builder
         self._parser = parser
         self._env = env
         self._heading = 0
-        self._rows: list[list[Span]] = []
+        self._rows: list[list[LinkedText]] = []
         self._in_table = False
         self._handlers: dict[str, Callable[[Token], None]] = {
             "heading_open": self._open_heading,
-            "heading_close": self._close_heading,
             "inline": self._inline,
-            "fence": self._code,
-            "code_block": self._code,
-            "html_block": self._html,
+            "fence": lambda token: builder.code(token.content),
+            "code_block": lambda token: builder.code(token.content),
+            "html_block": lambda token: html.read_fragment(builder, token.content),
             "table_open": self._open_table,
-            "tr_open": self._open_row,
+            "tr_open": lambda token: self._rows.append([]),
             "table_close": self._close_table,
             "bullet_list_open": self._open_list,
             "ordered_list_open": self._open_list,
-            "list_item_open": lambda token: self._flow.open_item(),
-            "list_item_close": lambda token: self._flow.close_item(),
-            "bullet_list_close": lambda token: self._flow.close_list(),
-            "ordered_list_close": lambda token: self._flow.close_list(),
+            "list_item_open": lambda token: builder.open_item(),
+            "list_item_close": lambda token: builder.close_item(),
+            "bullet_list_close": lambda token: builder.close_list(),
+            "ordered_list_close": lambda token: builder.close_list(),
         }
 
-    def write(self, tokens: list[Token]) -> None:
+    def read(self, tokens: list[Token]) -> None:
         for token in tokens:
-            handler = self._handlers.get(token.type)
-            if handler is not None:
+            if handler := self._handlers.get(token.type):
                 handler(token)
 
     def _open_heading(self, token: Token) -> None:
         # A heading inside a quotation is not part of this document's outline.
         self._heading = int(token.tag[1:]) if token.level == 0 else 0
-
-    def _close_heading(self, token: Token) -> None:
-        self._heading = 0
 
     def _inline(self, token: Token) -> None:
         content = token.content
@@ -224,33 +206,25 @@ class _Writer:
         if self._in_table:
             self._rows[-1].append(span)
         elif self._heading:
-            self._flow.heading(self._heading, span)
+            self._builder.heading(self._heading, span)
+            self._heading = 0
         else:
-            self._flow.paragraph(span)
-
-    def _code(self, token: Token) -> None:
-        self._flow.code(token.content)
-
-    def _html(self, token: Token) -> None:
-        html.write_fragment(self._flow, token.content)
+            self._builder.paragraph(span)
 
     def _open_table(self, token: Token) -> None:
         self._in_table = True
         self._rows = []
 
-    def _open_row(self, token: Token) -> None:
-        self._rows.append([])
-
     def _close_table(self, token: Token) -> None:
         self._in_table = False
-        self._flow.table(self._rows)
+        self._builder.table(self._rows)
 
     def _open_list(self, token: Token) -> None:
         ordered = token.type == "ordered_list_open"
-        self._flow.open_list(ordered=ordered, start=int(token.attrGet("start") or 1))
+        self._builder.open_list(ordered=ordered, start=int(token.attrGet("start") or 1))
 
-    def _span(self, content: str) -> Span:
-        inline = Inline()
+    def _span(self, content: str) -> LinkedText:
+        inline = TextBuilder()
         if len(content) > _INLINE_LIMIT or content.count("[") > _BRACKET_LIMIT:
             _write_roughly(inline, content)
         else:
@@ -261,9 +235,9 @@ class _Writer:
         return inline.finish()
 
 
-def _write_inline(inline: Inline, token: Token) -> None:
+def _write_inline(inline: TextBuilder, token: Token) -> None:
     match token.type:
-        case "text" | "code_inline" | "text_special":
+        case "text" | "code_inline" | "text_special" | "image":
             inline.write(token.content)
         case "softbreak":
             inline.write_flowing(" ")
@@ -273,8 +247,6 @@ def _write_inline(inline: Inline, token: Token) -> None:
             inline.open_link(str(token.attrGet("href") or ""))
         case "link_close":
             inline.close_link()
-        case "image":
-            inline.write(token.content)
         case "wiki_link":
             inline.link(token.info, token.content, wiki=True)
         case "html_inline":
@@ -283,7 +255,7 @@ def _write_inline(inline: Inline, token: Token) -> None:
             pass
 
 
-def _write_tag(inline: Inline, tag: str) -> None:
+def _write_tag(inline: TextBuilder, tag: str) -> None:
     lowered = tag[:4].lower()
     if lowered.startswith("<br"):
         inline.write("\n")
@@ -293,9 +265,9 @@ def _write_tag(inline: Inline, tag: str) -> None:
         inline.open_link(found[1] or found[2] or found[3] or "")
 
 
-def _write_roughly(inline: Inline, content: str) -> None:
-    """Text with links, for one block of a size or a density of brackets on which the
-    parser takes seconds."""
+def _write_roughly(inline: TextBuilder, content: str) -> None:
+    """Add text with plain links, for a block that would take the parser seconds: it is too long
+    or has too many brackets."""
     position = 0
     for link in _PLAIN_LINK.finditer(content):
         inline.write_flowing(content[position : link.start()])

@@ -1,18 +1,19 @@
 """Plain text laid out like reStructuredText, read line by line in linear time.
 
-This is what ``pydoc`` topics look like, and the way out for reStructuredText that is
-too large for docutils: underlined headings, paragraphs, bullets, indented code,
-definitions and grid tables are told apart by their layout alone.
+``pydoc`` topics look like this. It is also the fallback for reStructuredText that is too large
+for docutils: underlined headings, paragraphs, bullets, indented code, definitions and grid
+tables are recognised by their layout alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import takewhile
 
-from packwise.sources.flow import Anchor, Flow, Inline, Span
+from packwise.sources.document_builder import Anchor, DocumentBuilder, LinkedText, TextBuilder
 
-Annotate = Callable[[str], tuple[Anchor, ...]]
+FindLinks = Callable[[str], tuple[Anchor, ...]]
 
 _DEEPEST = 30
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}$")
@@ -35,20 +36,24 @@ _MARKUP = re.compile(
 )
 
 
-def write(flow: Flow, text: str, annotate: Annotate | None = None) -> None:
-    """Add the blocks of such a text to a flow.
+def read(builder: DocumentBuilder, text: str, find_links: FindLinks | None = None) -> None:
+    """Add the blocks of a text to a builder.
 
-    ``annotate`` is given the text of each paragraph and names the links in it.
+    ``find_links`` gets the text of each paragraph and returns the links in it.
     """
     lines = [line.rstrip().expandtabs() for line in text.split("\n")]
-    _Reader(flow, lines, annotate).region(0, len(lines), 0, 0)
+    _LineReader(builder, lines, find_links).region(0, len(lines), 0, 0)
 
 
-class _Reader:
-    def __init__(self, flow: Flow, lines: list[str], annotate: Annotate | None) -> None:
-        self._flow = flow
+class _LineReader:
+    """``_lead`` is text that goes in front of the next paragraph."""
+
+    def __init__(
+        self, builder: DocumentBuilder, lines: list[str], find_links: FindLinks | None
+    ) -> None:
+        self._builder = builder
         self._lines = lines
-        self._annotate = annotate
+        self._find_links = find_links
         self._styles: list[str] = []
         self._lead = ""
 
@@ -73,15 +78,14 @@ class _Reader:
             return after
         if line.startswith(("+-", "+="), margin):
             return self._table(at, end, margin)
-        if line.startswith("..", margin) and line[margin + 2 : margin + 3] in ("", " "):
-            return self._explicit(at, end, margin, depth)
         if depth < _DEEPEST:
-            if _BULLET.match(line):
-                return self._list(at, end, margin, depth)
-            if (footnote := _FOOTNOTE.match(line, margin)) is not None:
-                self._flush()
-                self._lead = f"{footnote[1]} "
+            if bullet := _BULLET.match(line):
+                return self._list(bullet, at, end, margin, depth)
+            if footnote := _FOOTNOTE.match(line, margin):
+                self._start(f"{footnote[1]} ")
                 return self._item(at, end, margin, footnote.end(), depth)
+        if line.startswith("..", margin) and line[margin + 2 : margin + 3] in ("", " "):
+            return self._directive(at, end, margin, depth)
         return self._paragraph(at, end, margin, depth)
 
     def _heading(self, at: int, end: int) -> int:
@@ -97,7 +101,7 @@ class _Reader:
         if style not in self._styles:
             self._styles.append(style)
         self._flush()
-        self._flow.heading(self._styles.index(style) + 1, self._span(words))
+        self._builder.heading(self._styles.index(style) + 1, self._span(words))
         return under + 1
 
     def _transition(self, at: int) -> int:
@@ -108,7 +112,7 @@ class _Reader:
 
     def _table(self, at: int, end: int, margin: int) -> int:
         columns = [m.start() for m in re.finditer(r"\+", self._lines[at])]
-        rows: list[list[Span]] = []
+        rows: list[list[LinkedText]] = []
         cells: list[list[str]] = [[] for _ in columns[1:]]
         after = at
         while after < end and self._lines[after].startswith(("+", "|"), margin):
@@ -123,46 +127,39 @@ class _Reader:
             after += 1
         rows.append([self._span(" ".join(cell)) for cell in cells])
         self._flush()
-        self._flow.table(rows)
+        self._builder.table(rows)
         return after
 
-    def _explicit(self, at: int, end: int, margin: int, depth: int) -> int:
-        """A directive keeps its text; targets and comments go."""
-        line = self._lines[at]
-        if (footnote := _FOOTNOTE.match(line, margin)) is not None and depth < _DEEPEST:
-            self._flush()
-            self._lead = f"{footnote[1]} "
-            return self._item(at, end, margin, footnote.end(), depth)
+    def _directive(self, at: int, end: int, margin: int, depth: int) -> int:
+        """A directive keeps its text; targets and comments are dropped."""
         after = self._deeper_until(at + 1, end, margin)
-        directive = _DIRECTIVE.match(line, margin)
-        if directive is not None:
+        if directive := _DIRECTIVE.match(self._lines[at], margin):
             if directive[1] in _CODE_DIRECTIVES:
                 self._code(at + 1, after)
             else:
                 self._emit(directive[2] or "")
-                self.region(at + 1, after, self._first_indent(at + 1, after), depth + 1)
+                text = self._skip_blank(at + 1, after)
+                self.region(text, after, self._indent(text) if text < after else 0, depth + 1)
         return after
 
-    def _list(self, at: int, end: int, margin: int, depth: int) -> int:
+    def _list(self, first: re.Match[str], at: int, end: int, margin: int, depth: int) -> int:
         self._flush()
-        first = _BULLET.match(self._lines[at])
-        ordered = first is not None and first[1] is None
-        start = int(first[2]) if first is not None and first[2] and first[2] != "#" else 1
-        self._flow.open_list(ordered=ordered, start=start)
+        ordered = first[1] is None
+        start = int(first[2]) if first[2] and first[2] != "#" else 1
+        self._builder.open_list(ordered=ordered, start=start)
         while at < end:
             marker = _BULLET.match(self._lines[at])
             if marker is None or (marker[1] is None) != ordered or self._indent(at) != margin:
                 break
-            self._flow.open_item()
+            self._builder.open_item()
             at = self._item(at, end, margin, marker.end(), depth)
-            self._flow.close_item()
-            while at < end and not self._lines[at]:
-                at += 1
-        self._flow.close_list()
+            self._builder.close_item()
+            at = self._skip_blank(at, end)
+        self._builder.close_list()
         return at
 
     def _item(self, at: int, end: int, margin: int, column: int, depth: int) -> int:
-        """Read what hangs on a marker, from ``column`` on."""
+        """Read what belongs to a marker, from ``column`` on."""
         self._lines[at] = " " * column + self._lines[at][column:]
         after = self._deeper_until(at, end, margin)
         self.region(at, after, column, depth + 1)
@@ -179,10 +176,8 @@ class _Reader:
             after = next((i for i in range(after, end) if not self._lines[i]), end)
             self._code(at, after)
             return after
-        below = after
-        while below < end and not self._lines[below]:
-            below += 1
-        until = self._deeper_until(below, end, margin) if below < end else below
+        below = self._skip_blank(after, end)
+        until = self._deeper_until(below, end, margin)
         if until == below:
             self._emit(_joined(lines))
             return after
@@ -200,13 +195,11 @@ class _Reader:
     def _lead_in(self, lines: list[str]) -> None:
         """A term stays with its definition, a label with what it labels."""
         if _is_label(lines):
-            self._flush()
-            self._lead = f"{lines[0]} "
+            self._start(f"{lines[0]} ")
         elif any(line.endswith((".", ":", ",", ";")) for line in lines):
             self._emit(_joined(lines))
         else:
-            self._flush()
-            self._lead = "\n".join(lines) + "\n"
+            self._start("\n".join(lines) + "\n")
 
     def _indented(self, at: int, end: int, depth: int) -> None:
         if depth < _DEEPEST and self._is_described(at, end):
@@ -222,66 +215,70 @@ class _Reader:
             return True
         if (bullet := _BULLET.match(line)) is not None:
             return _is_prose([line[bullet.end() :]]) or bullet[1] is not None
-        after = at
-        while after < end and self._lines[after] and self._indent(after) == margin:
-            after += 1
-        lines = [part.strip() for part in self._lines[at:after]]
+        lines = self._aligned(at, end)
         if _is_label(lines) or _is_prose(lines):
             return True
         if _PROMPT.match(lines[0]):
             return False
-        while after < end and not self._lines[after]:
-            after += 1
-        if after >= end or self._indent(after) <= margin:
+        # A term with its definition: prose that is indented further.
+        below = self._skip_blank(at + len(lines), end)
+        if below >= end or self._indent(below) <= margin:
             return False
-        # A term with its definition: prose one step further in.
-        deeper = self._indent(after)
-        below = after
-        while below < end and self._lines[below] and self._indent(below) == deeper:
-            below += 1
-        return _is_prose([part.strip() for part in self._lines[after:below]])
+        return _is_prose(self._aligned(below, end))
 
     def _code(self, at: int, end: int) -> None:
         self._flush()
         margin = min((self._indent(i) for i in range(at, end) if self._lines[i]), default=0)
-        self._flow.code("\n".join(line[margin:] for line in self._lines[at:end]))
+        self._builder.code("\n".join(line[margin:] for line in self._lines[at:end]))
 
     def _emit(self, text: str) -> None:
         rubric = _RUBRIC.match(text)
         span = self._span(rubric[1] if rubric else text)
-        inline = Inline()
+        inline = TextBuilder()
         inline.write(self._lead)
         inline.add(span)
         self._lead = ""
-        self._flow.paragraph(inline.finish())
+        self._builder.paragraph(inline.finish())
 
     def _flush(self) -> None:
         if self._lead:
             self._emit("")
 
-    def _span(self, text: str) -> Span:
-        span = inline_span(text)
-        if self._annotate is None:
+    def _start(self, lead: str) -> None:
+        self._flush()
+        self._lead = lead
+
+    def _span(self, text: str) -> LinkedText:
+        span = _without_markup(text)
+        if self._find_links is None:
             return span
-        return Span(span.text, (*span.anchors, *self._annotate(span.text)))
+        return LinkedText(span.text, (*span.anchors, *self._find_links(span.text)))
 
     def _indent(self, at: int) -> int:
         line = self._lines[at]
         return len(line) - len(line.lstrip(" "))
 
-    def _first_indent(self, at: int, end: int) -> int:
-        return next((self._indent(i) for i in range(at, end) if self._lines[i]), 0)
+    def _aligned(self, at: int, end: int) -> list[str]:
+        """The lines from ``at`` to the next that is blank or has another indent, stripped."""
+        margin = self._indent(at)
+        lines = takewhile(lambda i: self._lines[i] and self._indent(i) == margin, range(at, end))
+        return [self._lines[i].strip() for i in lines]
+
+    def _skip_blank(self, at: int, end: int) -> int:
+        while at < end and not self._lines[at]:
+            at += 1
+        return at
 
     def _deeper_until(self, at: int, end: int, margin: int) -> int:
-        """The line after the last one from ``at`` on that is blank or indented further."""
+        """The line after those from ``at`` on that are blank or indented further."""
         while at < end and (not self._lines[at] or self._indent(at) > margin):
             at += 1
         return at
 
 
-def inline_span(text: str) -> Span:
-    """A paragraph without its inline markup; what stands in double quotes is literal."""
-    inline = Inline()
+def _without_markup(text: str) -> LinkedText:
+    """A paragraph without its inline markup; text in double quotes is literal."""
+    inline = TextBuilder()
     position = 0
     for found in _MARKUP.finditer(text):
         inline.write(text[position : found.start()])
@@ -291,21 +288,17 @@ def inline_span(text: str) -> Span:
         elif found["href"] is not None:
             inline.link(found["href"], found["shown"])
         else:
-            parts = (found["literal"], found["shown"], found["strong"], found["emphasis"])
-            inline.write(next(part for part in parts if part is not None))
+            inline.write(found["literal"] or found["shown"] or found["strong"] or found["emphasis"])
     inline.write(text[position:])
     return inline.finish()
 
 
 def _joined(lines: list[str]) -> str:
-    """One line of several; a word broken at its hyphen is made whole."""
-    parts: list[str] = []
-    for number, line in enumerate(lines):
-        parts.append(line)
-        if number + 1 < len(lines):
-            broken = _BROKEN_WORD.search(line) and lines[number + 1][:1].islower()
-            parts.append("" if broken else " ")
-    return "".join(parts)
+    """Several lines as one; words that were broken at a hyphen are joined."""
+    return "".join(
+        line + ("" if not after or (_BROKEN_WORD.search(line) and after[0].islower()) else " ")
+        for line, after in zip(lines, [*lines[1:], ""], strict=True)
+    )
 
 
 def _is_label(lines: list[str]) -> bool:
@@ -313,16 +306,12 @@ def _is_label(lines: list[str]) -> bool:
 
 
 def _is_prose(lines: list[str]) -> bool:
-    """Sentences rather than code, going by their first letter and their words."""
+    """Whether lines are sentences rather than code, by their first letter and their words."""
     text = _joined(lines)
-    if "::=" in text or _PROMPT.match(text) or 2 * sum(map(_has_columns, lines)) > len(lines):
+    if "::=" in text or _PROMPT.match(text) or 2 * sum("    " in x for x in lines) > len(lines):
         return False
     words = text.split()
     likely = sum(1 for word in words if _WORD.match(word))
     if not _SENTENCE_START.match(text):
         return text.endswith(".") and len(words) > 5 and likely >= 0.9 * len(words)
     return likely >= 0.6 * len(words) and (len(words) > 2 or text.endswith((".", ":")))
-
-
-def _has_columns(line: str) -> bool:
-    return "    " in line

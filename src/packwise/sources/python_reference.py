@@ -1,6 +1,6 @@
-"""The reference of the Python that is running: the topics ``help()`` shows.
+"""The reference of the running Python: the topics that ``help()`` shows.
 
-They are real documents on every machine that has Python: no download, no network.
+They are real documents that every machine with Python has, without a download.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
 from packwise.documents import Document, Link
 from packwise.errors import SourceError
 from packwise.sources import plain_rst
-from packwise.sources.composing import compose
-from packwise.sources.flow import Anchor, Draft, Flow
-from packwise.sources.items import Entry, Item, hashed
-from packwise.sources.links import Catalogue
+from packwise.sources.document_builder import Anchor, DocumentBuilder
+from packwise.sources.links import LinkResolver
+from packwise.sources.source_items import Entry, Item, hashed
 
 ARGUMENT = "python:reference"
 
@@ -36,10 +35,7 @@ class PythonReference:
 
     name: str = "python"
     location: str = ARGUMENT
-
-    @property
-    def skipped(self) -> Mapping[str, int]:
-        return {}
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def ids(self) -> Iterator[str]:
         return map(_id, sorted(self._topics))
@@ -56,10 +52,10 @@ class PythonReference:
             )
 
     def _read(self, topic: str) -> Document:
-        flow = Flow()
-        plain_rst.write(flow, self._topics[topic], self._mentions)
-        draft = Draft(flow, lang="en", fallback_title=topic, metadata={"python": _version()})
-        document = compose(draft, _id(topic), Catalogue(()))
+        version = ".".join(map(str, sys.version_info[:2]))
+        builder = DocumentBuilder(lang="en", fallback_title=topic, metadata={"python": version})
+        plain_rst.read(builder, self._topics[topic], self._mentions)
+        document = builder.build(_id(topic), LinkResolver(()))
         related = tuple(Link(_id(name), kind="related") for name in self._related.get(topic, ()))
         return replace(document, links=document.links + related)
 
@@ -76,11 +72,10 @@ class PythonReference:
 
     @cached_property
     def _headings(self) -> Mapping[str, str]:
-        """Headings, without quotation marks, to the topic each one leads to.
+        """The topic for each heading (without quotation marks).
 
-        A topic's own title beats a heading inside another topic, and a topic named
-        after what it describes beats one that says the same; then the shorter wins,
-        since long topics are collections of the short ones.
+        A topic's own title comes before a heading inside another topic, then a topic named
+        after a word of the heading; then the shorter one, as long topics collect short ones.
         """
         ranked: dict[str, tuple[bool, bool, int, str]] = {}
         for topic, text in self._topics.items():
@@ -92,8 +87,8 @@ class PythonReference:
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
-        """A heading of several words wherever it stands, one of a single word only
-        where the text points to it."""
+        """A heading of several words anywhere; one of a single word only where the text refers
+        to it."""
         longest_first = sorted(self._headings, key=lambda heading: (-len(heading), heading))
         several = [re.escape(heading) for heading in longest_first if " " in heading]
         single = [re.escape(heading) for heading in longest_first if " " not in heading]
@@ -103,16 +98,15 @@ class PythonReference:
         )
 
     def _mentions(self, text: str) -> tuple[Anchor, ...]:
-        anchors: list[Anchor] = []
-        for found in self._mention.finditer(text):
-            group = "named" if found["named"] else 0
-            topic = self._headings[found[group]]
-            anchors.append(Anchor(_id(topic), found.start(group), found.end(group)))
-        return tuple(anchors)
+        matches = [(m, "named" if m["named"] else 0) for m in self._mention.finditer(text)]
+        return tuple(
+            Anchor(_id(self._headings[match[group]]), match.start(group), match.end(group))
+            for match, group in matches
+        )
 
     @cached_property
     def _related(self) -> Mapping[str, tuple[str, ...]]:
-        """Topic to the topics ``help()`` points to from it."""
+        """The topics that ``help()`` refers to from each topic."""
         from pydoc import Helper
 
         entries: dict[str, str | tuple[str, ...]] = {**Helper.topics, **Helper.keywords}
@@ -127,7 +121,7 @@ class PythonReference:
 
 
 def _followed(entries: Mapping[str, str | tuple[str, ...]], name: str) -> str:
-    """The topic a name of ``help()`` stands for, through its aliases; else empty."""
+    """The topic of a name in ``help()``, through its aliases; empty if there is none."""
     for _ in range(len(entries)):
         entry = entries.get(name, "")
         if isinstance(entry, tuple):
@@ -138,7 +132,3 @@ def _followed(entries: Mapping[str, str | tuple[str, ...]], name: str) -> str:
 
 def _id(topic: str) -> str:
     return f"python:{topic}"
-
-
-def _version() -> str:
-    return ".".join(map(str, sys.version_info[:2]))

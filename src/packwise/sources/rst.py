@@ -1,27 +1,28 @@
-"""reStructuredText, also as written for Sphinx, whose roles and directives keep their text.
+"""reStructuredText, including the text of roles and directives that only Sphinx knows.
 
-Nothing is inserted from other files, raw output is dropped, nothing is reported.
+Nothing is included from other files, raw output is dropped, nothing is reported.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from packwise.sources import front_matter, plain_rst
-from packwise.sources.flow import Draft, Flow, Inline, Span
+from packwise.sources import plain_rst
+from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 SIZE_LIMIT = 1_000_000
-"""Characters. A larger file is read line by line: docutils takes 5 seconds for this."""
+"""Characters. A larger file is read line by line: docutils takes 5 seconds for this many."""
 
 _LINE_LIMIT = 10_000
 _EFFORT_LIMIT = 40_000_000
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _MARK = re.compile(r"[*`|_]")
-# How docutils fails on markup its authors did not think of: nesting too deep, a figure of
-# nothing but a role. The text can still be read line by line.
+# What docutils raises on unexpected markup, such as nesting too deep or a figure that is only a
+# role. The text can still be read line by line.
 _FAULTS = (
     RecursionError,
     AssertionError,
@@ -48,9 +49,9 @@ _DROPPED = frozenset(
     "tabularcolumns todolist default-domain literalinclude testsetup testcleanup "
     "image-sg".split()
 )
-# What docutils knows and documents are better off without: text from other files, text for
-# one output format, text that is not the author's. Target-notes also never returns when a
-# link's target is written at its second mention (docutils 0.23).
+# Directives of docutils whose text is from other files, for one output format, or not the
+# author's. Target-notes also never returns if a link's target is given at its second mention
+# (docutils 0.23).
 _REFUSED = frozenset(
     "include raw contents sectnum section-numbering header footer date target-notes".split()
 )
@@ -62,7 +63,7 @@ _VERSIONS = {
     "deprecated-removed": "Deprecated since version",
 }
 _ADMONITIONS = frozenset("attention caution danger error hint important note tip warning".split())
-_SILENT = {
+_SETTINGS = {
     "_disable_config": True,
     "docinfo_xform": True,
     "doctitle_xform": False,
@@ -79,26 +80,21 @@ _SILENT = {
 }
 
 
-def read(text: str) -> Draft:
-    """Parse a reStructuredText file; a field list at its head becomes metadata."""
-    matter = front_matter.split(text)
-    flow = Flow()
-    draft = Draft(flow, matter.title, matter.url, matter.lang, dict(matter.metadata))
-    if _is_too_much(matter.rest):
-        plain_rst.write(flow, matter.rest)
-        return draft
-    try:
-        tree = _parse(matter.rest)
-    except _FAULTS:
-        plain_rst.write(flow, matter.rest)
-        return draft
-    _Writer(draft).write(tree)
-    return draft
+def read(builder: DocumentBuilder, text: str) -> None:
+    """Add the blocks of a reStructuredText file; a field list at its start becomes metadata."""
+    tree = None
+    if not _is_too_much(text):
+        with suppress(*_FAULTS):
+            tree = _parse(text)
+    if tree is None:
+        plain_rst.read(builder, text)
+    else:
+        _RstReader(builder).read(tree)
 
 
 def _is_too_much(text: str) -> bool:
-    """Whether docutils would refuse the text, or take minutes: its time on a paragraph
-    grows with the paragraph's length times the number of its markup characters."""
+    """Whether docutils would refuse the text or take minutes: its time on a paragraph grows with
+    the paragraph's length times the number of its markup characters."""
     if len(text) > SIZE_LIMIT or max(map(len, text.split("\n"))) > _LINE_LIMIT:
         return True
     return any(
@@ -112,30 +108,28 @@ def _parse(text: str) -> Any:
     from docutils import core
     from docutils.parsers.rst import roles
 
-    parser, settings = _tools()
-    # A role that one document defines would be known to all that are read after it.
+    # Otherwise a role that one document defines would be known in all later ones.
     table: dict[str, Any] = vars(roles)["_roles"]
     before = dict(table)
     try:
-        return core.publish_doctree(text, parser=parser(), settings_overrides=settings)
+        return core.publish_doctree(text, parser=_parser()(), settings_overrides=_SETTINGS)
     finally:
         table.clear()
         table.update(before)
 
 
 @cache
-def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
-    """A parser that takes what Sphinx knows and docutils does not, and its settings.
+def _parser() -> Callable[[], Any]:
+    """The class of a parser that accepts what only Sphinx knows.
 
-    Docutils keeps one global table of directives and roles; this subclasses its states
-    instead of writing into that table, so that other users of docutils in the same
-    process are left alone.
+    Docutils has one global table of directives and roles. This subclasses its states instead
+    of changing that table, which other users of docutils in the same process share.
     """
     from docutils import nodes, utils
     from docutils.parsers.rst import Parser, roles, states
 
     def tolerant_inliner() -> Any:
-        # Not a subclass: an inliner looks for its patterns in its own class only.
+        # Not a subclass: an inliner finds its patterns in its own class only.
         inliner: Any = states.Inliner()
         usual = inliner.interpreted
 
@@ -155,31 +149,23 @@ def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
             super().__init__(state_machine, debug)  # pyright: ignore[reportCallIssue]
             self.nested_sm_kwargs = {"state_classes": tolerant_states, "initial_state": "Body"}
 
-        def parse_extension_options(self, option_spec: Any, datalines: Any) -> Any:
-            parsed = super().parse_extension_options(  # pyright: ignore
-                option_spec, datalines
-            )
-            # An option only Sphinx knows must not cost the directive its content.
+        def parse_extension_options(self, spec: Any, lines: Any) -> Any:
+            parsed = super().parse_extension_options(spec, lines)  # pyright: ignore
+            # A directive must not lose its content because of an option that only Sphinx knows.
             return parsed if parsed[0] else (1, {})
 
-        def run_directive(
-            self: Any, directive: Any, match: Any, type_name: str, option_presets: Any
-        ) -> Any:
-            if type_name.lower() not in _REFUSED:
-                return super().run_directive(  # pyright: ignore
-                    directive, match, type_name, option_presets
-                )
+        def run_directive(self: Any, directive: Any, match: Any, name: str, presets: Any) -> Any:
+            if name.lower() not in _REFUSED:
+                return super().run_directive(directive, match, name, presets)  # pyright: ignore
             machine = self.state_machine
             *_, blank_finish = machine.get_first_known_indented(match.end(), strip_top=False)
             return [], blank_finish
 
-        def unknown_directive(self: Any, type_name: str) -> Any:
-            machine = self.state_machine
-            after_name = machine.line.index("::") + 2
-            lines, _, offset, blank_finish = machine.get_first_known_indented(
-                after_name, strip_top=False
-            )
-            return _directive_nodes(self, type_name, lines, offset), blank_finish
+        def unknown_directive(self: Any, name: str) -> Any:
+            indented = self.state_machine.get_first_known_indented
+            after_name = self.state_machine.line.index("::") + 2
+            lines, _, offset, blank_finish = indented(after_name, strip_top=False)
+            return _directive_nodes(self, name, lines, offset), blank_finish
 
     tolerant_states = tuple(
         type(state.__name__, (Tolerant, state), {}) for state in states.state_classes
@@ -190,11 +176,11 @@ def _tools() -> tuple[Callable[[], Any], dict[str, Any]]:
             super().__init__(inliner=tolerant_inliner())
             self.state_classes = tolerant_states
 
-    return TolerantParser, _SILENT
+    return TolerantParser
 
 
 def _role_node(nodes: Any, role: str, text: str) -> Any:
-    """What an unknown role shows: its title, or the last part of a ``~dotted.name``."""
+    """The text of an unknown role: its title, or the last part of a ``~dotted.name``."""
     explicit = _EXPLICIT_TITLE.match(text)
     shown, target = (explicit[1], explicit[2]) if explicit else (text, text)
     if role.endswith("doc"):
@@ -207,7 +193,7 @@ def _role_node(nodes: Any, role: str, text: str) -> Any:
 
 
 def _directive_nodes(state: Any, name: str, lines: Any, offset: int) -> list[Any]:
-    """What an unknown directive becomes: its argument and its content as text."""
+    """The argument and the content of an unknown directive, as text."""
     from docutils import nodes
 
     argument = lines[0].strip() if lines else ""
@@ -251,91 +237,79 @@ def _toctree_node(nodes: Any, lines: Iterable[str]) -> Any:
     return links
 
 
-class _Writer:
-    """Walks the tree and writes into a draft's flow."""
+class _RstReader:
+    """Walks the tree. ``_lead`` is text that goes in front of the next paragraph."""
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._flow = draft.flow
+    def __init__(self, builder: DocumentBuilder) -> None:
+        self._builder = builder
         self._level = 0
-        self._lead = Inline()
-        self._writers: dict[str, Callable[[Any], None]] = {
-            "bullet_list": self._list,
+        self._lead = TextBuilder()
+        self._readers: dict[str, Callable[[Any], None]] = {
             "definition_list_item": self._definition,
             "docinfo": self._docinfo,
-            "doctest_block": self._code,
-            "enumerated_list": self._list,
             "field": self._field,
-            "image": self._paragraph,
-            "line": self._paragraph,
             "line_block": self._lines,
-            "literal_block": self._code,
-            "math_block": self._code,
             "option_list_item": self._option,
-            "paragraph": self._paragraph,
-            "rubric": self._paragraph,
             "section": self._section,
             "system_message": self._message,
             "table": self._table,
-            "term": self._paragraph,
             "title": self._title,
+            **dict.fromkeys(("paragraph", "image", "line", "rubric", "term"), self._paragraph),
+            **dict.fromkeys(("literal_block", "doctest_block", "math_block"), self._code),
+            **dict.fromkeys(("bullet_list", "enumerated_list"), self._list),
             **dict.fromkeys(("footnote", "citation"), self._note),
             **dict.fromkeys(_ADMONITIONS, self._admonition),
-            **dict.fromkeys(_UNSEEN, self._nothing),
+            **dict.fromkeys(_UNSEEN, lambda node: None),
         }
 
-    def write(self, node: Any) -> None:
+    def read(self, node: Any) -> None:
         for child in node.children:
-            writer = self._writers.get(child.tagname)
-            if writer is not None:
-                writer(child)
+            if reader := self._readers.get(child.tagname):
+                reader(child)
             elif child.tagname == "#text":
-                self._emit(Span(child.astext().strip()))
+                self._emit(LinkedText(child.astext().strip()))
             else:
-                self.write(child)
+                self.read(child)
 
-    def _emit(self, span: Span) -> None:
-        """A paragraph, after what has been kept to stand in front of the next one."""
+    def _emit(self, span: LinkedText) -> None:
+        """Add a paragraph, with the lead in front of it."""
         self._lead.add(span)
-        self._flow.paragraph(self._lead.finish())
+        self._builder.paragraph(self._lead.finish())
 
     def _flush(self) -> None:
         if not self._lead.blank:
-            self._emit(Span(""))
-
-    def _nothing(self, node: Any) -> None:
-        pass
+            self._emit(LinkedText(""))
 
     def _paragraph(self, node: Any) -> None:
         self._emit(_span(node))
 
     def _section(self, node: Any) -> None:
         self._level += 1
-        self.write(node)
+        self.read(node)
         self._level -= 1
 
     def _title(self, node: Any) -> None:
         if node.parent.tagname == "section":
-            self._flow.heading(self._level, _span(node))
+            self._builder.heading(self._level, _span(node))
         else:
             self._emit(_span(node))
 
     def _code(self, node: Any) -> None:
         self._flush()
-        self._flow.code(node.astext())
+        self._builder.code(node.astext())
 
     def _lines(self, node: Any) -> None:
-        self._emit(Span("\n".join(_texts(node, "line"))))
+        self._emit(LinkedText("\n".join(_texts(node, "line"))))
 
     def _list(self, node: Any) -> None:
         self._flush()
         ordered = node.tagname == "enumerated_list"
-        self._flow.open_list(ordered=ordered, start=int(node.get("start", 1)))
+        self._builder.open_list(ordered=ordered, start=int(node.get("start", 1)))
         for item in node.children:
-            self._flow.open_item()
-            self.write(item)
-            self._flow.close_item()
-        self._flow.close_list()
+            self._builder.open_item()
+            self.read(item)
+            self._builder.close_item()
+        self._builder.close_list()
 
     def _definition(self, node: Any) -> None:
         self._flush()
@@ -346,50 +320,43 @@ class _Writer:
                 self._lead.add(_span(child))
             else:
                 self._lead.write("\n")
-                self.write(child)
+                self.read(child)
+        self._flush()
+
+    def _with_lead(self, lead: str, node: Any) -> None:
+        self._flush()
+        self._lead.write(lead)
+        self.read(node)
         self._flush()
 
     def _field(self, node: Any) -> None:
-        self._flush()
-        self._lead.write(f"{node.children[0].astext()}: ")
-        self.write(node.children[1])
-        self._flush()
+        self._with_lead(f"{node.children[0].astext()}: ", node.children[1])
 
     def _option(self, node: Any) -> None:
-        self._flush()
-        self._lead.write(", ".join(_texts(node, "option")) + "\n")
-        self.write(node.children[-1])
-        self._flush()
+        self._with_lead(", ".join(_texts(node, "option")) + "\n", node.children[-1])
 
     def _note(self, node: Any) -> None:
-        self._flush()
-        for child in node.children:
-            if child.tagname == "label":
-                self._lead.write(f"[{child.astext()}] ")
-        self.write(node)
-        self._flush()
+        labels = (child for child in node.children if child.tagname == "label")
+        self._with_lead("".join(f"[{label.astext()}] " for label in labels), node)
 
     def _admonition(self, node: Any) -> None:
-        self._flush()
-        self._lead.write(f"{node.tagname.capitalize()}: ")
-        self.write(node)
-        self._flush()
+        self._with_lead(f"{node.tagname.capitalize()}: ", node)
 
     def _message(self, node: Any) -> None:
-        """What docutils could not make sense of is kept as it was written."""
+        """Keep what docutils could not parse as it was written."""
         for child in node.children:
             if child.tagname == "literal_block" and not _NOT_WRITTEN.match(child.astext()):
                 self._code(child)
 
     def _table(self, node: Any) -> None:
         self._flush()
-        rows: list[list[Span]] = []
+        rows: list[list[LinkedText]] = []
         for child in node.findall():
             if child.tagname == "title" and child.parent is node:
                 self._emit(_span(child))
             elif child.tagname == "row":
                 rows.append([_cell(entry) for entry in child.children])
-        self._flow.table(rows)
+        self._builder.table(rows)
 
     def _docinfo(self, node: Any) -> None:
         for child in node.children:
@@ -397,9 +364,8 @@ class _Writer:
                 name, value = child.children[0].astext(), child.children[1].astext()
             else:
                 name, value = child.tagname, child.astext()
-            text = " ".join(value.split())
-            if text:
-                self._draft.metadata.setdefault(name.lower(), text)
+            if text := " ".join(value.split()):
+                self._builder.metadata.setdefault(name.lower(), text)
 
 
 _UNSEEN = "comment label substitution_definition target pending meta raw decoration".split()
@@ -410,8 +376,8 @@ def _texts(node: Any, tagname: str) -> list[str]:
     return [child.astext() for child in node.findall() if child.tagname == tagname]
 
 
-def _cell(entry: Any) -> Span:
-    inline = Inline()
+def _cell(entry: Any) -> LinkedText:
+    inline = TextBuilder()
     for child in entry.children:
         if not inline.blank:
             inline.write(" ")
@@ -419,15 +385,15 @@ def _cell(entry: Any) -> Span:
     return inline.finish()
 
 
-def _span(node: Any) -> Span:
-    inline = Inline()
+def _span(node: Any) -> LinkedText:
+    inline = TextBuilder()
     if node.tagname == "image":
         inline.write_flowing(node.get("alt", ""))
     _write_inline(inline, node)
     return inline.finish()
 
 
-def _write_inline(inline: Inline, node: Any) -> None:
+def _write_inline(inline: TextBuilder, node: Any) -> None:
     for child in node.children:
         match child.tagname:
             case "#text":

@@ -1,4 +1,4 @@
-"""Walking a folder: what is in it that can be read, in a fixed order."""
+"""Walks a folder: which of its files can be read, in a fixed order."""
 
 from __future__ import annotations
 
@@ -8,14 +8,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from packwise.sources import beir, formats, jsonl
-from packwise.sources.ignore import BUILT_IN, FILES, Rules
-from packwise.sources.items import Problem
+from packwise.sources import jsonl
+from packwise.sources.ignore import BUILT_IN, FILES, IgnoreRules
+from packwise.sources.source_items import Problem, reason_of
+
+ROWS = "rows"
+"""The format of files with one document per line."""
+
+FORMATS = {
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "text",
+    ".text": "text",
+    ".rst": "rst",
+    ".jsonl": ROWS,
+    ".jsonl.gz": ROWS,
+}
+"""The format of files with these suffixes."""
+
+
+def suffix(name: str) -> str:
+    """The last suffix of a file name in lower case; ``.gz`` and the one before it count as one."""
+    stem, dot, last = name.lower().rpartition(".")
+    if not stem or not dot:
+        return ""
+    return suffix(stem) + ".gz" if last == "gz" else f".{last}"
+
+
+def readable(name: str) -> str:
+    """A file name as text that can be stored and shown, whatever its bytes are."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to read: its id in the source, its name in messages, its format."""
+    """A file to read. ``label`` names it in messages."""
 
     path: Path
     id: str
@@ -25,22 +54,24 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a walk found. ``skipped`` counts files no reader takes, by suffix."""
+    """What a walk found. ``skipped`` counts files without a reader, by suffix."""
 
     files: tuple[FoundFile, ...]
-    problems: tuple[Problem, ...]
-    skipped: Mapping[str, int]
+    problems: tuple[Problem, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def walk(root: Path) -> Listing:
     """All readable files below a folder, by id.
 
-    Passed over are files that match the ignore rules, virtual environments and packs.
-    A link to a folder outside is followed, once; one to a folder inside is not, since
-    that folder is read at its own place; one that leads back up is a problem.
+    Files that match the ignore rules, virtual environments and packs are left out. A link to
+    a folder outside is followed once. A link to a folder inside is not followed, as that
+    folder is read in its own place. A link to a folder that contains it is a problem.
     """
     walker = _Walker(root)
-    walker.run()
+    waiting = [_Folder(root, "", IgnoreRules().with_lines(BUILT_IN))]
+    while waiting:
+        waiting += walker.read(waiting.pop())
     return Listing(
         tuple(sorted(walker.files, key=lambda file: file.id)),
         tuple(sorted(walker.problems, key=lambda problem: problem.location)),
@@ -52,7 +83,7 @@ def walk(root: Path) -> Listing:
 class _Folder:
     path: Path
     id: str
-    rules: Rules
+    rules: IgnoreRules
 
 
 @dataclass(slots=True)
@@ -61,20 +92,15 @@ class _Walker:
     files: list[FoundFile] = field(default_factory=list[FoundFile])
     problems: list[Problem] = field(default_factory=list[Problem])
     skipped: Counter[str] = field(default_factory=Counter[str])
-    linked: set[str] = field(default_factory=set[str])
+    followed: set[str] = field(default_factory=set[str])
 
-    def run(self) -> None:
-        waiting = [_Folder(self.root, "", Rules().with_lines(BUILT_IN))]
-        while waiting:
-            waiting.extend(self._read_folder(waiting.pop()))
-
-    def _read_folder(self, folder: _Folder) -> list[_Folder]:
-        """Take in the files of a folder; returns the folders in it."""
+    def read(self, folder: _Folder) -> list[_Folder]:
+        """Add the files of a folder; returns the folders in it."""
         try:
             with os.scandir(folder.path) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError as error:
-            self._report(folder.path, error)
+            self._report(str(folder.path), f"cannot be read ({reason_of(error)})")
             return []
         names = {entry.name for entry in entries}
         if folder.id and not names.isdisjoint(("pyvenv.cfg", "pack.sqlite")):
@@ -83,7 +109,7 @@ class _Walker:
         for name in FILES:
             if name in names:
                 rules = rules.with_lines(self._lines(folder.path / name), folder.id)
-        corpus = beir.corpus_in(folder.path)
+        corpus = jsonl.beir_corpus(folder.path)
         inner: list[_Folder] = []
         for entry in entries:
             entry_id = f"{folder.id}/{readable(entry.name)}" if folder.id else readable(entry.name)
@@ -98,56 +124,46 @@ class _Walker:
 
     def _add_file(self, entry: os.DirEntry[str], entry_id: str, corpus: Path | None) -> None:
         path = Path(entry.path)
-        format = formats.format_of(entry.name)
+        format = FORMATS.get(suffix(entry.name))
         if format is None:
-            self.skipped[formats.suffix(entry.name) or "no suffix"] += 1
+            self.skipped[suffix(entry.name) or "no suffix"] += 1
         elif entry.is_symlink() and not path.exists():
-            self.problems.append(Problem(readable(entry.path), "is a link that leads nowhere"))
-        elif format == formats.ROWS and not self._holds_documents(path, corpus):
-            self.skipped[formats.suffix(entry.name)] += 1
+            self._report(entry.path, "is a link that leads nowhere")
+        # Rows may be anything; beside a corpus, other rows are queries.
+        elif format == ROWS and not (
+            path == corpus if corpus is not None else jsonl.may_hold_documents(path)
+        ):
+            self.skipped[suffix(entry.name)] += 1
         else:
             self.files.append(FoundFile(path, entry_id, readable(entry.path), format))
-
-    def _holds_documents(self, path: Path, corpus: Path | None) -> bool:
-        """Rows may be anything; beside a corpus, the others are questions."""
-        return path == corpus if corpus is not None else jsonl.may_hold_documents(path)
 
     def _may_follow(self, entry: os.DirEntry[str]) -> bool:
         target = os.path.realpath(entry.path)
         here = os.path.realpath(Path(entry.path).parent)
         if _contains(target, here):
-            self.problems.append(
-                Problem(readable(entry.path), "is a link back to a folder it lies in: not followed")
-            )
+            self._report(entry.path, "is a link back to a folder it lies in: not followed")
             return False
-        if _contains(os.path.realpath(self.root), target) or target in self.linked:
+        if _contains(os.path.realpath(self.root), target) or target in self.followed:
             return False
-        self.linked.add(target)
+        self.followed.add(target)
         return True
 
     def _lines(self, path: Path) -> list[str]:
         try:
             return path.read_text("utf-8", "replace").splitlines()
         except OSError as error:
-            self._report(path, error)
+            self._report(str(path), f"cannot be read ({reason_of(error)})")
             return []
 
-    def _report(self, path: Path, error: OSError) -> None:
-        reason = error.strerror or type(error).__name__
-        self.problems.append(Problem(readable(str(path)), f"cannot be read ({reason})"))
-
-
-def readable(name: str) -> str:
-    """A file name as text that can be stored and shown, whatever its bytes are."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    def _report(self, path: str, reason: str) -> None:
+        self.problems.append(Problem(readable(path), reason))
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
     except OSError:
-        # A link that leads to itself; reported when the file is looked at.
-        return False
+        return False  # a link to itself, which is reported when it is read as a file
 
 
 def _contains(folder: str, path: str) -> bool:

@@ -54,9 +54,9 @@ def _place(argument: str) -> tuple[object, ...]:
 
         return ("postgresql", *database_of(argument))
     if argument.startswith(("qdrant+http://", "qdrant+https://")):
-        from packwise.stores.qdrant.address import parse
+        from packwise.stores.qdrant.server import parse_address
 
-        address = parse(argument)
+        address = parse_address(argument)
         return "qdrant", frozenset(address.nodes), address.collection
     if argument.startswith("kuzu:"):
         path = Path(argument.removeprefix("kuzu:")).expanduser().resolve()

@@ -1,25 +1,26 @@
-"""A commit in Qdrant: work out what the next generation is, write it beside the current one,
-then change over by one write of the state point (or of the alias, for a new collection)."""
+"""A commit in Qdrant: compute the next generation, write it beside the current one, then switch
+with one write of the state point (or of the alias, for a new collection)."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from qdrant_client import models
 
 from packwise.language.analyzer import ANALYZER
 from packwise.language.names import RULES, AliasIndex
+from packwise.stores.checks import Identity
 from packwise.stores.entity_extraction import turnover
 from packwise.stores.keyword_index import term_hash
 from packwise.stores.linking import index_urls, target_of
 from packwise.stores.pack.schema import now
 from packwise.stores.pagerank import pagerank
-from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.entity_points import (
     TOLD_FIELDS,
     DocumentRow,
@@ -33,354 +34,277 @@ from packwise.stores.qdrant.layout import (
     SPARSE,
     STATE,
     Payload,
-    State,
-    every,
+    QdrantState,
+    all_of,
+    batched,
+    delete_collection,
     has,
     has_any,
     scroll,
     tag,
+    upsert,
     visible,
     within,
 )
 from packwise.stores.qdrant.lease import Lease
 from packwise.stores.qdrant.points import PASSAGE_FIELDS
-from packwise.stores.qdrant.reading import Reading, batched
-from packwise.stores.qdrant.server import CollectionMissing, Server
-from packwise.stores.qdrant.tables import PARTS, Part, pack_part, part_of, part_tag
-from packwise.stores.qdrant.weights import sparse, unpack_terms
+from packwise.stores.qdrant.reader import QdrantReader
+from packwise.stores.qdrant.server import Server
+from packwise.stores.qdrant.statistics import TABLE_PARTS, pack_part, sparse_vector, unpack_terms
 
 _DRIFT = 0.1
-"""How far the average length may move before the sparse vectors are weighed again: what is
-found stays exact, but more candidates have to be fetched for it."""
+"""How far the average length may move before the sparse vectors are computed again. Results
+stay exact in any case, but more candidates have to be fetched for them."""
 
 _GRACE = 120.0
-"""Seconds a reader may take: what died is kept at least as long after its generation ended."""
+"""Seconds a reader may take: dead points are kept at least this long."""
 
 _READ = [*PASSAGE_FIELDS, "owner", "extraction", "terms", "length"]
 
-Targets = dict[str, list[str | None]]
+
+class _DocumentSet:
+    """The documents of a generation by id, with where their links lead and the aliases of
+    their titles."""
+
+    def __init__(self, rows: Mapping[str, DocumentRow]) -> None:
+        self.rows = dict(sorted(rows.items()))
+        urls = index_urls((row.id, row.url) for row in self.rows.values())
+        self.targets = {
+            name: [target_of(href, name, self.rows, urls) for href, _, _ in row.links]
+            for name, row in self.rows.items()
+        }
+        self.aliases = AliasIndex((row.id, row.title) for row in self.rows.values())
+        self.first_aliases = first_aliases(self.rows.values(), self.aliases)
+
+    def titled(self, key: str) -> list[tuple[str, str]]:
+        """The documents that an entity is the title of, with their titles."""
+        return [(name, self.rows[name].title) for name in self.aliases.documents(key)]
+
+    def linked_aliases(self, name: str) -> list[tuple[str, str] | None]:
+        return [self.first_aliases.get(target or "") for target in self.targets[name]]
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """What a build decided: documents by id, as they are and as they shall be."""
+@dataclass(kw_only=True)
+class QdrantCommit:
+    """The change from one generation to the next.
 
+    ``state`` is the generation that this one follows in the same collection, ``previous`` the
+    one that readers see; they differ when the store is embedded again. ``live``, ``staged``
+    and ``removed`` are documents by id.
+    """
+
+    server: Server
+    alias: str
     collection: str
+    reader: QdrantReader
+    lease: Lease
+    identity: Identity
+    state: QdrantState | None
+    previous: QdrantState | None
+    assumed_length: float
     live: Mapping[str, DocumentRow]
-    taken: Mapping[str, DocumentRow]
+    staged: Mapping[str, DocumentRow]
     removed: Mapping[str, DocumentRow]
-    identity: tuple[str, str, int]
+    _entities: Tally = field(default_factory=Tally)
+    _frequencies: Counter[int] = field(default_factory=Counter[int])
+    _ended: list[int] = field(default_factory=list[int])
 
-    def next(self) -> dict[str, DocumentRow]:
-        """The documents of the new generation, by id."""
-        rows = {name: row for name, row in self.live.items() if name not in self.removed}
-        rows.update(self.taken)
-        return dict(sorted(rows.items()))
+    def __post_init__(self) -> None:
+        remaining = {name: row for name, row in self.live.items() if name not in self.removed}
+        self._before = _DocumentSet(self.live)
+        self._after = _DocumentSet({**remaining, **self.staged})
+        replaced = [self.live[name] for name in self.staged if name in self.live]
+        self._ending = [*self.removed.values(), *replaced]
+        self._generation = (self.state.generation if self.state else 0) + 1
+        self._terms = self.state.terms if self.state else 0
+        self._passages = self.state.passages if self.state else 0
 
-    def dead(self) -> list[DocumentRow]:
-        """The documents that end with the current generation."""
-        replaced = [self.live[name] for name in self.taken if name in self.live]
-        return [*self.removed.values(), *replaced]
-
-
-class Commit:
-    """One change from a generation to the next; ``run`` does it."""
-
-    def __init__(
-        self,
-        server: Server,
-        address: Address,
-        reading: Reading,
-        lease: Lease,
-        staged: Staged,
-        state: State | None,
-        old: State | None,
-        weighed: float,
-    ) -> None:
-        self._server = server
-        self._address = address
-        self._reading = reading
-        self._lease = lease
-        self._staged = staged
-        self._state = state
-        self._old = old
-        self._weighed = weighed
-        self._generation = (state.generation if state else 0) + 1
-        self._tally = Tally()
-        self._frequencies: Counter[int] = Counter()
-        self._terms = state.terms if state else 0
-        self._passages = state.passages if state else 0
-        self._ended: list[int] = []
-
-    def run(self) -> State:
-        """Write the new generation and change over to it. A kill at any moment leaves the
-        old one; what was staged stays staged."""
-        documents = self._staged.next()
-        before, after = _resolved(self._staged.live), _resolved(documents)
-        aliases = AliasIndex((row.id, row.title) for row in documents.values())
-        old_aliases = AliasIndex((row.id, row.title) for row in self._sorted_live())
-        self._forget_dead()
-        self._tell_new(documents, after, aliases)
-        self._tell_again(documents, before, after, old_aliases, aliases)
-        self._write_entities(documents, old_aliases, aliases)
+    def run(self) -> QdrantState:
+        """Write the new generation and switch to it. A kill at any moment leaves the old one,
+        and what was staged stays staged."""
+        if self.state is not None:
+            self._subtract_ending(self.state)
+        self._add_staged()
+        if self.state is not None:
+            self._update_remaining(self.state)
+        self._write_entities()
         self._write_terms()
-        self._write_ranks(documents, after)
-        state = self._next_state(documents, after)
+        self._write_ranks()
+        state = self._next_state()
         self._mark()
-        state = self._weigh(state)
-        self._change_over(state)
+        state = self._reweigh(state)
+        self._switch(state)
         self._sweep()
         return state
 
-    def _sorted_live(self) -> list[DocumentRow]:
-        return [row for _, row in sorted(self._staged.live.items())]
-
-    def _forget_dead(self) -> None:
-        """Take what ends out of the statistics and the entities."""
-        if self._state is None:
-            return
-        for rows in batched(self._staged.dead()):
-            owned = has_any(tag("owner", row.key) for row in rows)
-            for record in self._reading.find(
-                self._state, [owned, *has(tag("passages"))], ["terms", "length"]
-            ):
+    def _subtract_ending(self, state: QdrantState) -> None:
+        """Take the documents that end out of the term statistics and the entities."""
+        for rows in batched(self._ending):
+            owned = _owned_by(rows)
+            passages = [owned, *has(tag("passages"))]
+            for record in self.reader.find(state, passages, ["terms", "length"]):
                 self._count_terms(record.payload, -1)
-            told = [owned, *has(tag("kind", "told"))]
-            for record in self._reading.find(self._state, told, TOLD_FIELDS):
-                self._tally.remove(record.payload)
+            for record in self.reader.find(state, [owned, *has(tag("kind", "told"))], TOLD_FIELDS):
+                self._entities.remove(record.payload)
 
-    def _tell_new(
-        self, documents: Mapping[str, DocumentRow], targets: Targets, aliases: AliasIndex
-    ) -> None:
-        heads = first_aliases(documents.values(), aliases)
-        for rows in batched(self._staged.taken.values()):
-            owned = every(
-                [
-                    has_any(tag("owner", row.key) for row in rows),
-                    *has(tag("passages")),
-                    within("born", gte=NEVER),
-                ]
-            )
+    def _add_staged(self) -> None:
+        def read(record: Any) -> Payload:
+            self._count_terms(record.payload, 1)
+            point = self._entity_point(record)
+            self._entities.add(point)
+            return point
 
-            def told(record: Any) -> Payload:
-                self._count_terms(record.payload, 1)
-                return self._told(record, documents, targets, aliases, heads)
+        for rows in batched(self.staged.values()):
+            where = all_of(_owned_by(rows), *has(tag("passages")), within("born", gte=NEVER))
+            self._write(map(read, scroll(self.server, self.collection, where, _READ)))
 
-            self._write(map(told, scroll(self._server, self._staged.collection, owned, _READ)))
-
-    def _tell_again(
-        self,
-        documents: Mapping[str, DocumentRow],
-        before: Targets,
-        after: Targets,
-        old_aliases: AliasIndex,
-        aliases: AliasIndex,
-    ) -> None:
-        """Read those passages again that stay but mention other titles than before."""
-        if self._state is None:
-            return
-        staying = {row.key for name, row in documents.items() if name not in self._staged.taken}
-        keys = self._affected(staying, documents, before, after, old_aliases, aliases)
-        heads = first_aliases(documents.values(), aliases)
-        for batch in batched(sorted(keys)):
-            told_before: dict[int, tuple[int, Payload]] = {}
+    def _update_remaining(self, state: QdrantState) -> None:
+        """Read again the remaining passages that may mention other entities than before."""
+        for batch in batched(sorted(self._affected(state))):
             by = [has_any(tag("told by", key) for key in batch)]
-            for record in self._reading.find(self._state, by, TOLD_FIELDS):
-                told_before[record.payload["passage"]] = (record.id, record.payload)
-            fresh: list[Payload] = []
-            for record in self._records(batch):
-                point = self._told(record, documents, after, aliases, heads, tally=False)
-                old = told_before.get(record.id)
-                if old is not None and old[1]["mentions"] == point["mentions"]:
+            before = {r.payload["passage"]: r for r in self.reader.find(state, by, TOLD_FIELDS)}
+            changed: list[Payload] = []
+            for record in self.server.call("retrieve", self.collection, batch, with_payload=_READ):
+                point = self._entity_point(record)
+                old = before.get(record.id)
+                if old is not None and old.payload["mentions"] == point["mentions"]:
                     continue
                 if old is not None:
-                    self._tally.remove(old[1])
-                    self._ended.append(old[0])
-                self._tally.add(point)
-                fresh.append(point)
-            self._write(fresh)
+                    self._entities.remove(old.payload)
+                    self._ended.append(old.id)
+                self._entities.add(point)
+                changed.append(point)
+            self._write(changed)
 
-    def _affected(
-        self,
-        staying: set[int],
-        documents: Mapping[str, DocumentRow],
-        before: Targets,
-        after: Targets,
-        old_aliases: AliasIndex,
-        aliases: AliasIndex,
-    ) -> set[int]:
-        assert self._state is not None
+    def _affected(self, state: QdrantState) -> set[int]:
+        """The passages of remaining documents that mention an alias that is gone, link to a
+        document with another first alias, or contain a new alias."""
+        before, after = self._before, self._after
+        remaining = {row.key: n for n, row in after.rows.items() if n not in self.staged}
         keys: set[int] = set()
-        change = turnover(old_aliases, aliases)
+        change = turnover(before.aliases, after.aliases)
         for batch in batched(sorted(change.went)):
             wanted = [has_any(tag("mentions", alias) for alias in batch)]
             keys.update(
                 record.payload["passage"]
-                for record in self._reading.find(self._state, wanted, ["passage", "owner"])
-                if record.payload["owner"] in staying
+                for record in self.reader.find(state, wanted, ["passage", "owner"])
+                if record.payload["owner"] in remaining
             )
-        old_heads = first_aliases(self._staged.live.values(), old_aliases)
-        heads = first_aliases(documents.values(), aliases)
         relinked = [
-            row
-            for name, row in documents.items()
-            if row.key in staying
-            and [old_heads.get(target or "") for target in before[name]]
-            != [heads.get(target or "") for target in after[name]]
+            after.rows[name]
+            for name in remaining.values()
+            if before.linked_aliases(name) != after.linked_aliases(name)
         ]
         for rows in batched(relinked):
-            owned = [has_any(tag("owner", row.key) for row in rows), *has(tag("passages"))]
-            keys.update(r.id for r in self._reading.find(self._state, owned, ["born"]))
+            owned = [_owned_by(rows), *has(tag("passages"))]
+            keys.update(record.id for record in self.reader.find(state, owned, ["born"]))
         if change.any_came:
-            records = self._reading.find(self._state, has(tag("passages")), ["text", "owner"])
+            records = self.reader.find(state, has(tag("passages")), ["text", "owner"])
             keys.update(
                 record.id
                 for record in records
-                if record.payload["owner"] in staying and change.appears(record.payload["text"])
+                if record.payload["owner"] in remaining and change.appears(record.payload["text"])
             )
         return keys
 
-    def _records(self, keys: Sequence[int]) -> list[Any]:
-        return self._server.call(
-            lambda client: client.retrieve(self._staged.collection, list(keys), with_payload=_READ)
-        )
-
-    def _told(
-        self,
-        record: Any,
-        documents: Mapping[str, DocumentRow],
-        targets: Targets,
-        aliases: AliasIndex,
-        heads: Mapping[str, tuple[str, str]],
-        *,
-        tally: bool = True,
-    ) -> Payload:
+    def _entity_point(self, record: Any) -> Payload:
+        """What a passage mentions and states, as a point of the new generation."""
         name = record.payload["document"]
         links = [
             (anchor, start, target)
-            for (_, anchor, start), target in zip(documents[name].links, targets[name], strict=True)
+            for (_, anchor, start), target in zip(
+                self._after.rows[name].links, self._after.targets[name], strict=True
+            )
         ]
-        linked = linked_from(record.payload, links, heads)
-        point = told_point(record.id, record.payload, aliases, linked, self._generation)
-        if tally:
-            self._tally.add(point)
-        return point
+        linked = linked_from(record.payload, links, self._after.first_aliases)
+        aliases = self._after.aliases
+        return told_point(record.id, record.payload, aliases, linked, self._generation)
 
-    def _write_entities(
-        self,
-        documents: Mapping[str, DocumentRow],
-        old_aliases: AliasIndex,
-        aliases: AliasIndex,
-    ) -> None:
-        titles = {name: row.title for name, row in documents.items()}
-        old_titles = {name: row.title for name, row in self._staged.live.items()}
-        self._tally.titles(
-            key
-            for key in {*old_aliases, *aliases}
-            if _titled(old_aliases, key, old_titles) != _titled(aliases, key, titles)
-        )
-        for batch in batched(self._tally.keys, 1000):
-            old: dict[str, Any] = {}
-            if self._state is not None:
+    def _write_entities(self) -> None:
+        before, after = self._before, self._after
+        keys = {*before.aliases, *after.aliases}
+        self._entities.titles(key for key in keys if before.titled(key) != after.titled(key))
+        for batch in batched(self._entities.keys, 1000):
+            old: dict[str, Payload] = {}
+            if self.state is not None:
                 wanted = [has_any(tag("entity", key) for key in batch)]
-                for record in self._reading.find(self._state, wanted):
-                    old[record.payload["key"]] = record
+                for record in self.reader.find(self.state, wanted):
+                    old[record.payload["key"]] = record.payload
                     self._ended.append(record.id)
             entities = (
-                self._tally.entity(
-                    key,
-                    old[key].payload if key in old else None,
-                    _titled(aliases, key, titles),
-                    self._generation,
-                )
+                self._entities.entity(key, old.get(key), after.titled(key), self._generation)
                 for key in batch
             )
             self._write(entity for entity in entities if entity is not None)
 
     def _write_terms(self) -> None:
-        self._write_table(
-            "terms",
-            {digest: float(count) for digest, count in self._frequencies.items() if count},
-            lambda old, value: old + value,
-        )
+        """Add the changes of term frequencies to those parts of their table that change."""
+        changed: dict[int, dict[int, float]] = {}
+        for hashed, count in self._frequencies.items():
+            if count:
+                changed.setdefault(hashed % TABLE_PARTS, {})[hashed] = float(count)
+        if self.state is not None and changed:
+            for part, held in self.reader.parts(self.state, "terms", changed).items():
+                for hashed, count in changed[part].items():
+                    held[hashed] = held.get(hashed, 0.0) + count
+                changed[part] = {hashed: count for hashed, count in held.items() if count}
+        self._replace_parts("terms", changed)
 
-    def _write_ranks(self, documents: Mapping[str, DocumentRow], targets: Targets) -> None:
-        places = {name: at for at, name in enumerate(documents)}
+    def _write_ranks(self) -> None:
+        places = {name: place for place, name in enumerate(self._after.rows)}
         pairs = np.array(
             [
                 (places[name], places[target])
-                for name, found in targets.items()
-                for target in found
+                for name, targets in self._after.targets.items()
+                for target in targets
                 if target is not None
             ],
             dtype=np.int64,
         ).reshape(-1, 2)
         ranks = pagerank(len(places), pairs[:, 0], pairs[:, 1]).tolist()
-        self._write_table(
-            "ranks",
-            {term_hash(name): rank for name, rank in zip(places, ranks, strict=True)},
-            None,
-        )
+        parts: dict[int, dict[int, float]] = {part: {} for part in range(TABLE_PARTS)}
+        for name, rank in zip(places, ranks, strict=True):
+            hashed = term_hash(name)
+            parts[hashed % TABLE_PARTS][hashed] = rank
+        self._replace_parts("ranks", parts)
 
-    def _write_table(
-        self, table: str, values: Mapping[int, float], merge: Callable[[float, float], float] | None
-    ) -> None:
-        """Write the parts of a table that change: added to what is there, or in its place."""
-        changed: dict[int, Part] = {} if merge else {part: {} for part in range(PARTS)}
-        for digest, value in values.items():
-            changed.setdefault(part_of(digest), {})[digest] = value
-        if self._state is not None and changed:
-            wanted = [has_any(part_tag(table, part) for part in changed)]
-            self._ended += [r.id for r in self._reading.find(self._state, wanted, ["part"])]
-            if merge:
-                for part, held in self._reading.parts(self._state, table, list(changed)).items():
-                    for digest, value in changed[part].items():
-                        held[digest] = merge(held.get(digest, 0.0), value)
-                    changed[part] = {digest: value for digest, value in held.items() if value}
+    def _replace_parts(self, table: str, parts: Mapping[int, Mapping[int, float]]) -> None:
+        if self.state is not None and parts:
+            wanted = [has_any(tag("part", table, part) for part in parts)]
+            self._ended += [r.id for r in self.reader.find(self.state, wanted, ["part"])]
         self._write(
             {
                 "kind": "part",
                 "born": self._generation,
                 "died": NEVER,
                 "part": part,
-                "values": pack_part(held),
-                "tags": [part_tag(table, part)],
+                "values": pack_part(values),
+                "tags": [tag("part", table, part)],
             }
-            for part, held in changed.items()
-            if held
+            for part, values in parts.items()
+            if values
         )
 
     def _write(self, payloads: Iterable[Payload]) -> None:
-        from qdrant_client import models
-
-        points: list[Any] = []
-
-        def send() -> None:
-            self._server.call(
-                lambda client: client.upsert(self._staged.collection, list(points), wait=True)
-            )
-            points.clear()
-
-        for payload in payloads:
+        def point(payload: Payload) -> models.PointStruct:
             payload["tags"].append(tag("kind", payload["kind"]))
-            points.append(models.PointStruct(id=self._lease.key(), vector={}, payload=payload))
-            if len(points) >= 512:
-                send()
-        if points:
-            send()
+            return models.PointStruct(id=self.lease.key(), vector={}, payload=payload)
+
+        upsert(self.server, self.collection, map(point, payloads), most=512)
 
     def _count_terms(self, payload: Mapping[str, Any], by: int) -> None:
-        for digest in unpack_terms(payload["terms"])["hash"].tolist():
-            self._frequencies[digest] += by
+        for hashed in unpack_terms(payload["terms"])["hash"].tolist():
+            self._frequencies[hashed] += by
         self._terms += by * payload["length"]
         self._passages += by
 
-    def _next_state(self, documents: Mapping[str, DocumentRow], targets: Targets) -> State:
-        name, version, dim = self._staged.identity
-        resolved = sum(t is not None for found in targets.values() for t in found)
-        total = sum(len(found) for found in targets.values())
-        return State(
-            collection=self._staged.collection,
+    def _next_state(self) -> QdrantState:
+        name, version, dim = self.identity
+        documents = self._after.rows
+        targets = [target for found in self._after.targets.values() for target in found]
+        resolved = sum(target is not None for target in targets)
+        return QdrantState(
+            collection=self.collection,
             generation=self._generation,
             token=secrets.token_hex(8),
             embedder=name,
@@ -389,111 +313,75 @@ class Commit:
             documents=len(documents),
             passages=self._passages,
             links=resolved,
-            unresolved=total - resolved,
+            unresolved=len(targets) - resolved,
             content_bytes=sum(row.content_bytes for row in documents.values()) or 1,
             terms=self._terms,
-            weighed=self._weighed,
+            weighed=self.assumed_length,
             analyzer=ANALYZER,
             rules=RULES,
-            created_at=self._old.created_at if self._old else now(),
+            created_at=self.previous.created_at if self.previous else now(),
             updated_at=now(),
             committed=time.time(),
         )
 
     def _mark(self) -> None:
-        """Say when points are born and die; readers of the current generation see no change."""
-        for rows in batched(self._staged.taken.values()):
-            owned = has_any(tag("owner", row.key) for row in rows)
-            self._set({"born": self._generation}, every([owned, within("born", gte=NEVER)]))
-        generation = self._generation
-        if self._state is None:
+        """Set when points are born and die. Readers of the current generation see no change."""
+        for rows in batched(self.staged.values()):
+            self._set(
+                {"born": self._generation}, all_of(_owned_by(rows), within("born", gte=NEVER))
+            )
+        if self.state is None:
             return
-        seen = visible(self._state.generation)
-        for rows in batched(self._staged.dead()):
-            owned = has_any(tag("owner", row.key) for row in rows)
-            self._set({"died": generation}, every([owned, *seen]))
+        for rows in batched(self._ending):
+            seen = all_of(_owned_by(rows), *visible(self.state.generation))
+            self._set({"died": self._generation}, seen)
         for batch in batched(self._ended, 1000):
-            self._set({"died": generation}, batch)
+            self._set({"died": self._generation}, batch)
 
-    def _set(self, values: Payload, where: Any) -> None:
-        collection = self._staged.collection
-        self._server.call(lambda client: client.set_payload(collection, values, where, wait=True))
+    def _set(self, values: Payload, where: models.Filter | list[int]) -> None:
+        self.server.call("set_payload", self.collection, values, where, wait=True)
 
-    def _weigh(self, state: State) -> State:
-        """Weigh all sparse vectors again where the average length has moved too far.
+    def _reweigh(self, state: QdrantState) -> QdrantState:
+        """Compute all sparse vectors again if the average length has moved too far.
 
-        Scores never depend on it, so readers may go on meanwhile.
+        Scores do not depend on them, so readers can go on in the meantime.
         """
-        from qdrant_client import models
-
         average = max(state.average_length, 1.0)
         if not state.passages or abs(average / max(state.weighed, 1e-9) - 1.0) <= _DRIFT:
             return state
-        where = every([*visible(state.generation), *has(tag("passages"))])
-        records = scroll(self._server, state.collection, where, ["terms", "length"])
-        for batch in batched(records):
-            points: list[Any] = []
+        where = all_of(*visible(state.generation), *has(tag("passages")))
+        for batch in batched(scroll(self.server, self.collection, where, ["terms", "length"])):
+            points: list[models.PointVectors] = []
             for record in batch:
-                entries = unpack_terms(record.payload["terms"])
-                indices, values = sparse(entries, record.payload["length"], average)
-                vector = models.SparseVector(indices=indices, values=values)
-                points.append(models.PointVectors(id=record.id, vector={SPARSE: vector}))
-            self._server.call(
-                lambda client, p=points: client.update_vectors(state.collection, p, wait=True)
-            )
+                sparse = sparse_vector(record.payload["terms"], record.payload["length"], average)
+                points.append(models.PointVectors(id=record.id, vector={SPARSE: sparse}))
+            self.server.call("update_vectors", self.collection, points, wait=True)
         return replace(state, weighed=average)
 
-    def _change_over(self, state: State) -> None:
-        from qdrant_client import models
-
-        self._lease.check()
+    def _switch(self, state: QdrantState) -> None:
+        self.lease.check()
         struct = models.PointStruct(id=STATE, vector={}, payload=state.payload())
-        self._server.call(
-            lambda client: client.upsert(
-                state.collection, [struct], wait=True, ordering=models.WriteOrdering.MEDIUM
-            )
-        )
-        if self._state is not None:
+        ordering = models.WriteOrdering.MEDIUM
+        self.server.call("upsert", self.collection, [struct], wait=True, ordering=ordering)
+        if self.state is not None:
             return
-        name = self._address.collection
-        changes: list[Any] = [
-            models.CreateAliasOperation(
-                create_alias=models.CreateAlias(collection_name=state.collection, alias_name=name)
-            )
-        ]
-        if self._old is not None:
-            changes.insert(
-                0, models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=name))
-            )
-        self._server.call(lambda client: client.update_collection_aliases(changes))
+        delete = models.DeleteAlias(alias_name=self.alias)
+        create = models.CreateAlias(collection_name=self.collection, alias_name=self.alias)
+        changes: list[Any] = [models.CreateAliasOperation(create_alias=create)]
+        if self.previous is not None:
+            changes.insert(0, models.DeleteAliasOperation(delete_alias=delete))
+        self.server.call("update_collection_aliases", changes)
 
     def _sweep(self) -> None:
-        """Remove what nobody can be reading any more."""
-        if self._state is None:
-            if self._old is not None:
-                old = self._old.collection
-                try:
-                    self._server.call(lambda client: client.delete_collection(old))
-                except CollectionMissing:
-                    return
-            return
-        if time.time() - self._state.committed > _GRACE:
-            gone = every([within("died", lte=self._state.generation)])
-            self._server.call(
-                lambda client: client.delete(self._staged.collection, gone, wait=True)
-            )
+        """Delete what no reader can be reading any more."""
+        if self.state is None:
+            if self.previous is not None:
+                delete_collection(self.server, self.previous.collection)
+        elif time.time() - self.state.committed > _GRACE:
+            dead = all_of(within("died", lte=self.state.generation))
+            self.server.call("delete", self.collection, dead, wait=True)
 
 
-def _resolved(documents: Mapping[str, DocumentRow]) -> Targets:
-    """For each document where its links lead, one entry a link."""
-    urls = index_urls((row.id, row.url) for row in documents.values())
-    return {
-        name: [target_of(href, name, documents, urls) for href, _, _ in row.links]
-        for name, row in documents.items()
-    }
-
-
-def _titled(
-    aliases: AliasIndex, key: str, titles: Mapping[str, str]
-) -> tuple[tuple[str, str], ...]:
-    return tuple((name, titles[name]) for name in aliases.documents(key))
+def _owned_by(rows: Iterable[DocumentRow]) -> Any:
+    """A condition: a point belongs to one of these documents."""
+    return has_any(tag("owner", row.key) for row in rows)

@@ -18,8 +18,8 @@ from packwise.stores.knowledge import (
     first_relations,
 )
 from packwise.stores.pack.rows import storable
-from packwise.stores.qdrant.layout import State, has, has_any, tag
-from packwise.stores.qdrant.reading import Reading, batched
+from packwise.stores.qdrant.layout import QdrantState, batched, has, has_any, tag
+from packwise.stores.qdrant.reader import QdrantReader
 
 _PLACE = ["passage", "document", "docTitle", "orderIndex"]
 _DEPTH = 256
@@ -28,10 +28,10 @@ _DEPTH = 256
 class Knowledge:
     """The part of a store that knows of entities."""
 
-    _reading: Reading
+    _reader: QdrantReader
 
     def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
-        return self._reading.consistently(lambda state: self._named(state, keys), checked=True)
+        return self._reader.consistently(lambda state: self._named(state, keys), checked=True)
 
     def entities_like(self, text: str, most: int) -> list[Entity]:
         key = name_key(storable(text))
@@ -39,13 +39,11 @@ class Knowledge:
         if not words or most <= 0:
             return []
 
-        def look(state: State) -> list[Entity]:
+        def look(state: QdrantState) -> list[Entity]:
             wanted = has(tag("known"), *(tag("word", word) for word in dict.fromkeys(words)))
             depth = most + _DEPTH
             while True:
-                (points,) = self._reading.firsts(
-                    state, [wanted], depth, by="count", descending=True
-                )
+                (points,) = self._reader.firsts(state, [wanted], depth, by="count", descending=True)
                 cut = points[most - 1].payload["count"] if len(points) >= most else -1
                 if len(points) < depth or points[-1].payload["count"] < cut:
                     break
@@ -57,10 +55,10 @@ class Knowledge:
             )
             return ranked[:most]
 
-        return self._reading.consistently(look, checked=True)
+        return self._reader.consistently(look, checked=True)
 
     def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
-        def look(state: State) -> Mapping[Key, Held]:
+        def look(state: QdrantState) -> Mapping[Key, Held]:
             told = self._told(state, passages, [*_PLACE, "mentions"])
             names = {name: None for p in told.values() for name, *_ in p["mentions"]}
             entities = self._named(state, list(names))
@@ -73,60 +71,60 @@ class Knowledge:
                 if key in told
             }
 
-        return self._reading.consistently(look, checked=True)
+        return self._reader.consistently(look, checked=True)
 
     def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
         names = list(dict.fromkeys(entities))
 
-        def look(state: State) -> Mapping[EntityId, list[Place]]:
+        def look(state: QdrantState) -> Mapping[EntityId, list[Place]]:
             wanted = [has(tag("mentions", name)) for name in names]
-            found = self._reading.firsts(state, wanted, most, by="passage", fields=_PLACE)
+            found = self._reader.firsts(state, wanted, most, by="passage", fields=_PLACE)
             return {
                 name: [_place(point.payload) for point in points]
                 for name, points in zip(names, found, strict=True)
             }
 
-        return self._reading.consistently(look, checked=True)
+        return self._reader.consistently(look, checked=True)
 
     def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
         names = list(dict.fromkeys(documents))
 
-        def look(state: State) -> Mapping[str, list[Key]]:
+        def look(state: QdrantState) -> Mapping[str, list[Key]]:
             wanted = [has(tag("passages of", storable(name))) for name in names]
-            found = self._reading.firsts(state, wanted, most, by="orderIndex", fields=["born"])
+            found = self._reader.firsts(state, wanted, most, by="orderIndex", fields=["born"])
             return {
                 name: [point.id for point in points]
                 for name, points in zip(names, found, strict=True)
                 if points
             }
 
-        return self._reading.consistently(look, checked=True)
+        return self._reader.consistently(look, checked=True)
 
     def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
         names = [storable(key) for key in dict.fromkeys(keys)]
 
-        def look(state: State) -> list[StoredFact]:
+        def look(state: QdrantState) -> list[StoredFact]:
             found: list[StoredFact] = []
             for name, told in self._telling(state, names, "about", most, "facts"):
                 about = [fact for payload in told for fact in _facts(payload) if fact.about == name]
                 found += about[:most]
             return found
 
-        return self._reading.consistently(look, checked=True)
+        return self._reader.consistently(look, checked=True)
 
     def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
-        def look(state: State) -> Mapping[Key, list[StoredFact]]:
+        def look(state: QdrantState) -> Mapping[Key, list[StoredFact]]:
             told = self._told(state, passages, [*_PLACE, "facts"])
             return {
                 key: _facts(told[key]) for key in passages if key in told and told[key]["facts"]
             }
 
-        return self._reading.consistently(look, checked=True)
+        return self._reader.consistently(look, checked=True)
 
     def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
         names = [storable(key) for key in dict.fromkeys(keys)]
 
-        def look(state: State) -> list[Relation]:
+        def look(state: QdrantState) -> list[Relation]:
             told: dict[Key, Mapping[str, Any]] = {}
             for _, payloads in self._telling(state, names, "ties", most, "relations"):
                 told.update((payload["passage"], payload) for payload in payloads)
@@ -137,35 +135,35 @@ class Knowledge:
             )
             return first_relations(ties, names, most)
 
-        return self._reading.consistently(look, checked=True)
+        return self._reader.consistently(look, checked=True)
 
-    def _named(self, state: State, keys: Sequence[str]) -> dict[str, Entity]:
+    def _named(self, state: QdrantState, keys: Sequence[str]) -> dict[str, Entity]:
         found: dict[str, Entity] = {}
         for batch in batched(dict.fromkeys(storable(key) for key in keys), 1000):
             wanted = [*has(tag("known")), has_any(tag("entity", key) for key in batch)]
-            for record in self._reading.pick(state, wanted, len(batch)):
+            for record in self._reader.pick(state, wanted, len(batch)):
                 entity = _entity(record)
                 found[entity.key] = entity
         return {key: found[key] for key in keys if key in found}
 
     def _told(
-        self, state: State, passages: Sequence[Key], fields: Sequence[str]
+        self, state: QdrantState, passages: Sequence[Key], fields: Sequence[str]
     ) -> dict[Key, Mapping[str, Any]]:
         found: dict[Key, Mapping[str, Any]] = {}
         keys = [key for key in dict.fromkeys(passages) if isinstance(key, int)]
         for batch in batched(keys, 1000):
             wanted = [has_any(tag("told by", key) for key in batch)]
-            for record in self._reading.pick(state, wanted, len(batch), fields):
+            for record in self._reader.pick(state, wanted, len(batch), fields):
                 found[record.payload["passage"]] = record.payload
         return found
 
     def _telling(
-        self, state: State, names: Sequence[str], what: str, most: int, field: str
+        self, state: QdrantState, names: Sequence[str], what: str, most: int, field: str
     ) -> list[tuple[str, list[Mapping[str, Any]]]]:
         """For each name, what passages tell of it, in reading order."""
         wanted = [has(tag(what, name)) for name in names]
         depth = max(most, 0) and max(_DEPTH, 4 * most)
-        found = self._reading.firsts(state, wanted, depth, by="passage", fields=[*_PLACE, field])
+        found = self._reader.firsts(state, wanted, depth, by="passage", fields=[*_PLACE, field])
         return [
             (name, sorted((point.payload for point in points), key=_reading_order))
             for name, points in zip(names, found, strict=True)

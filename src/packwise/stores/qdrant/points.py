@@ -8,95 +8,93 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from qdrant_client import models
 
 from packwise.candidates import Filter
 from packwise.documents import Document, Link, Passage, passage_id
 from packwise.language.analyzer import terms
 from packwise.language.names import Extraction
+from packwise.stores.base import DocumentSummary
 from packwise.stores.entity_extraction import extraction_payload
-from packwise.stores.pack.rows import PassageRow, groups, normalised, passage_of, storable
-from packwise.stores.qdrant.layout import NEVER, Payload, tag
-from packwise.stores.qdrant.weights import pack_terms
+from packwise.stores.pack.rows import groups, normalised, storable
+from packwise.stores.qdrant.layout import DENSE, NEVER, Payload, has, has_any, tag
+from packwise.stores.qdrant.statistics import pack_terms
 from packwise.stores.serialization import links_text, read_links, read_sections, sections_text
 
-PASSAGE_FIELDS = [
-    "born",
-    "died",
-    "document",
-    "docTitle",
-    "sectionPath",
-    "orderIndex",
-    "text",
-    "start",
-    "end",
-    "contentHash",
-    "embedderVersion",
-    "url",
-    "lang",
-    "metadata",
-]
-SUMMARY_FIELDS = ["id", "title", "url", "lang", "sourceHash", "passages", "metadata"]
+_PASSAGE = {
+    "document": "document",
+    "doc_title": "docTitle",
+    "order_index": "orderIndex",
+    "text": "text",
+    "start": "start",
+    "end": "end",
+    "content_hash": "contentHash",
+    "embedder_version": "embedderVersion",
+    "url": "url",
+    "lang": "lang",
+}
+"""The fields of a passage that a payload stores as they are, under these keys."""
+_DOCUMENT = {
+    "id": "id",
+    "title": "title",
+    "url": "url",
+    "lang": "lang",
+    "source_hash": "sourceHash",
+}
+PASSAGE_FIELDS = ["sectionPath", "metadata", *_PASSAGE.values()]
+SUMMARY_FIELDS = ["passages", "metadata", *_DOCUMENT.values()]
+
+_PREFIX_LENGTHS = (1, 2, 4, 8, 16, 32, 64)
 
 
-def document_point(document: Document, passages: int) -> Payload:
-    """The payload of a staged document; ``tags`` gets its owner tag from the writer."""
+def document_point(document: Document, passages: int, owner: int, size: int) -> Payload:
+    """The payload of a staged document. ``owner`` is its key; ``size`` is in bytes."""
     return {
         "kind": "document",
         "born": NEVER,
         "died": NEVER,
-        "id": document.id,
-        "title": document.title,
+        **{key: getattr(document, name) for name, key in _DOCUMENT.items()},
         "text": document.text,
-        "url": document.url,
-        "lang": document.lang,
         "metadata": dict(document.metadata),
-        "sourceHash": document.source_hash,
         "passages": passages,
+        "bytes": size,
         "sections": sections_text(document),
         "links": links_text(document),
         "tags": [
             tag("documents"),
             tag("document", document.id),
             *([tag("url", document.url)] if document.url else []),
+            tag("owner", owner),
         ],
     }
 
 
-def passage_point(
-    document: Document, row: PassageRow, embedder_version: str, extraction: Extraction | None
-) -> Payload:
-    """The payload of a staged passage, with the fields a context builder asks for."""
-    metadata = document.metadata
-    passage = passage_of(document, row, embedder_version)
+def passage_point(passage: Passage, owner: int, extraction: Extraction | None) -> Payload:
+    """The payload of a staged passage, with the fields that a context builder needs. ``owner``
+    is the key of its document."""
+    metadata = passage.metadata
     blob, length = pack_terms(terms(passage.indexed_text))
     payload: Payload = {
         "kind": "passage",
         "born": NEVER,
         "died": NEVER,
-        "document": document.id,
-        "docTitle": document.title,
-        "sectionPath": list(row.section_path),
+        **{key: getattr(passage, name) for name, key in _PASSAGE.items()},
+        "sectionPath": list(passage.section_path),
         "header": passage.header,
-        "orderIndex": row.position,
-        "text": passage.text,
-        "start": row.start,
-        "end": row.end,
-        "contentHash": row.content_hash,
-        "embedderVersion": embedder_version,
-        "url": passage.url,
-        "lang": document.lang,
         "tenant": metadata.get("tenant", ""),
         "spaceId": metadata.get("space", ""),
         "acl": groups(metadata),
         "metadata": dict(metadata),
         "terms": blob,
         "length": length,
+        "owner": owner,
         "tags": [
             tag("passages"),
-            tag("passages of", document.id),
-            tag("content", row.content_hash),
-            *(tag("prefix", rung) for rung in rungs(document.id)),
+            tag("passages of", passage.document),
+            tag("content", passage.content_hash),
+            *(tag("prefix", prefix) for prefix in indexed_prefixes(passage.document)),
             *(tag("metadata", name, value) for name, value in metadata.items()),
+            tag("owner", owner),
         ],
     }
     if extraction is not None:
@@ -109,71 +107,68 @@ def read_passage(payload: Mapping[str, Any]) -> Passage:
     """A passage from a payload with ``PASSAGE_FIELDS``."""
     return Passage(
         id=passage_id(payload["document"], payload["orderIndex"]),
-        document=payload["document"],
-        doc_title=payload["docTitle"],
         section_path=tuple(payload["sectionPath"]),
-        order_index=payload["orderIndex"],
-        text=payload["text"],
-        start=payload["start"],
-        end=payload["end"],
-        content_hash=payload["contentHash"],
-        embedder_version=payload["embedderVersion"],
-        url=payload["url"],
-        lang=payload["lang"],
         metadata=payload["metadata"],
+        **{name: payload[key] for name, key in _PASSAGE.items()},
     )
 
 
-def read_document(payload: Mapping[str, Any], targets: Sequence[str | None]) -> Document:
-    """A document from its payload; ``targets`` are where its links lead, one each."""
+def read_summary(payload: Mapping[str, Any], pagerank: float) -> DocumentSummary:
+    """A document without its text, from a payload with ``SUMMARY_FIELDS``."""
+    return DocumentSummary(
+        passages=payload["passages"],
+        pagerank=pagerank,
+        metadata=payload["metadata"],
+        **{name: payload[key] for name, key in _DOCUMENT.items()},
+    )
+
+
+def read_document(payload: Mapping[str, Any], targets: Sequence[str | None] = ()) -> Document:
+    """A document from its payload; ``targets`` are the documents its links lead to, if known."""
+    links = read_links(payload["links"])
     return Document(
-        id=payload["id"],
-        title=payload["title"],
         text=payload["text"],
         sections=read_sections(payload["sections"]),
         links=tuple(
             Link(href, anchor, start, target, kind)
             for (href, anchor, start, kind), target in zip(
-                read_links(payload["links"]), targets, strict=True
+                links, targets or [None] * len(links), strict=True
             )
         ),
-        url=payload["url"],
-        lang=payload["lang"],
         metadata=payload["metadata"],
-        source_hash=payload["sourceHash"],
+        **{name: payload[key] for name, key in _DOCUMENT.items()},
     )
 
 
-def read_vector(vectors: Any, name: str, dim: int) -> NDArray[np.float32]:
-    """A named vector of a point, L2-normalised; zeros where there is none."""
-    found = vectors.get(name) if isinstance(vectors, dict) else None
+def read_vector(record: Any, dim: int) -> NDArray[np.float32]:
+    """The dense vector of a point, L2-normalised; zeros if it has none."""
+    found = record.vector.get(DENSE) if isinstance(record.vector, dict) else None
     if found is None:
         return np.zeros(dim, dtype=np.float32)
     return normalised(np.asarray(found, dtype=np.float32))
 
 
-_RUNGS = (1, 2, 4, 8, 16, 32, 64)
-
-
-def rungs(document_id: str) -> list[str]:
-    """Those beginnings of an id that are indexed: short ones, whole folders, and itself."""
-    lengths = {length for length in _RUNGS if length < len(document_id)}
+def indexed_prefixes(document_id: str) -> list[str]:
+    """The prefixes of an id that are indexed: short ones, whole folders, and the id itself."""
+    lengths = {length for length in _PREFIX_LENGTHS if length < len(document_id)}
     lengths.update(at + 1 for at, letter in enumerate(document_id) if letter == "/")
     lengths.add(len(document_id))
     return [document_id[:length] for length in sorted(lengths) if length]
 
 
+def is_indexed_prefix(prefix: str) -> bool:
+    """Whether every id with this prefix has it among its indexed prefixes."""
+    return prefix.endswith("/") or len(prefix) in _PREFIX_LENGTHS
+
+
 def conditions(where: Filter) -> list[Any]:
-    """A ``Filter`` without its path prefix as conditions on passages."""
-    from qdrant_client import models
-
-    from packwise.stores.qdrant.layout import has, has_any
-
-    def equal(field: str, value: str) -> Any:
-        return models.FieldCondition(key=field, match=models.MatchValue(value=storable(value)))
-
+    """A ``Filter``, except for its path prefix, as conditions on passages."""
     named = {"tenant": where.tenant, "spaceId": where.space, "lang": where.lang}
-    found = [equal(field, value) for field, value in named.items() if value]
+    found: list[Any] = [
+        models.FieldCondition(key=field, match=models.MatchValue(value=storable(value)))
+        for field, value in named.items()
+        if value
+    ]
     if where.acl:
         allowed = [storable(group.strip()) for group in where.acl]
         found.append(
@@ -184,13 +179,10 @@ def conditions(where: Filter) -> list[Any]:
                 ]
             )
         )
-    if where.node_type:
-        found += has(tag("metadata", "node_type", storable(where.node_type)))
     if where.documents:
         found.append(has_any(tag("passages of", storable(name)) for name in where.documents))
-    found += [
-        condition
-        for name, value in where.metadata.items()
-        for condition in has(tag("metadata", storable(name), storable(value)))
-    ]
+    metadata = [*where.metadata.items()]
+    if where.node_type:
+        metadata.append(("node_type", where.node_type))
+    found += has(*(tag("metadata", storable(name), storable(value)) for name, value in metadata))
     return found

@@ -1,101 +1,181 @@
-"""Calls to a Qdrant server or cluster: tried again, on another node if need be.
+"""Connections to Qdrant: addresses (``qdrant+http://host:port/collection``), and calls that are
+retried, on another node if there is one.
 
-Every error a server can answer with becomes one of ``packwise.errors``, in one line.
+Every error from a server becomes one of ``packwise.errors``, in one line.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-from packwise.errors import StoreError, StoreTimeout, StoreUnreachable
-from packwise.stores.qdrant.address import API_KEY, Address
+import httpx
+from qdrant_client import QdrantClient
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-_T = TypeVar("_T")
+from packwise.errors import StoreError, StoreTimeout, StoreUnreachable, UsageError
+
+API_KEY = "PACKWISE_QDRANT_API_KEY"
+"""The environment variable with the server's API key. The key is never part of an address."""
+
+_SCHEMES = ("qdrant+http", "qdrant+https")
+_FORM = "qdrant+http://HOST:PORT/COLLECTION"
+_COLLECTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_NODE = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>\d{1,5}))?")
+_OPTIONS = ("grpc", "shards", "replicas", "timeout")
 
 _ATTEMPTS = 5
 _SLOW_ATTEMPTS = 2
-"""A node that let a call time out is asked once more, not five times: that is long enough."""
+"""After a timeout a node gets one more chance, not four: timeouts are long."""
 _SETTLING = 20.0
 """Seconds a cluster may need to agree that a node is gone; writes fail until then."""
-_LONGEST_PAUSE = 1.0
 _FIRST_PAUSE = 0.05
-_BUSY = frozenset({429, 500, 502, 503, 504})
+_LONGEST_PAUSE = 1.0
+_RETRIED = frozenset({0, 429, 500, 502, 503, 504})
+_GRPC_STATUS = {
+    "UNAVAILABLE": 0,
+    "DEADLINE_EXCEEDED": 0,
+    "INTERNAL": 500,
+    "RESOURCE_EXHAUSTED": 429,
+    "NOT_FOUND": 404,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A collection on one server or on the nodes of a cluster.
+
+    ``shards`` and ``replicas`` apply when the collection is created; ``grpc`` is the gRPC
+    port, 0 for HTTP; ``timeout`` is in seconds.
+    """
+
+    text: str
+    https: bool
+    nodes: tuple[tuple[str, int], ...]
+    collection: str
+    grpc: int = 0
+    shards: int = 1
+    replicas: int = 1
+    timeout: int = 30
+
+    @property
+    def api_key(self) -> str | None:
+        return os.environ.get(API_KEY) or None
+
+
+def parse_address(argument: str) -> Address:
+    """Parse an address. Raises ``UsageError`` on a malformed one."""
+    scheme, _, rest = argument.partition(":")
+    parts = urlsplit(rest)
+    if "@" in parts.netloc:
+        raise UsageError(
+            "a Qdrant address must not contain a user or a key", fix=f"put the key into {API_KEY}"
+        )
+    collection = parts.path.strip("/")
+    if scheme not in _SCHEMES or not _COLLECTION.fullmatch(collection):
+        raise UsageError(f"{argument!r} names no Qdrant collection", fix=f"write {_FORM}")
+    return Address(
+        text=argument,
+        https=scheme.endswith("s"),
+        nodes=tuple(_node(argument, node) for node in parts.netloc.split(",")),
+        collection=collection,
+        **_options(argument, parts.query),
+    )
+
+
+def _node(argument: str, text: str) -> tuple[str, int]:
+    match = _NODE.fullmatch(text)
+    if match is None or not 0 < int(match["port"] or 6333) < 65536:
+        raise UsageError(f"{argument!r}: {text!r} is not a host and port", fix=f"write {_FORM}")
+    return match["host"].strip("[]"), int(match["port"] or 6333)
+
+
+def _options(argument: str, query: str) -> dict[str, int]:
+    options: dict[str, int] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _OPTIONS or not value.isascii() or not value.isdigit():
+            raise UsageError(
+                f"{argument!r}: {name}={value} is not an option",
+                fix=f"use numbers for {', '.join(_OPTIONS)}",
+            )
+        options[name] = int(value)
+        if options[name] < 1 and name != "grpc":
+            raise UsageError(f"{argument!r}: {name} must be at least 1", fix=f"write {name}=1")
+    return options
 
 
 class CollectionMissing(Exception):
-    """The server holds no collection, or no alias, of that name."""
+    """The server has no collection or alias of that name."""
 
 
 class Server:
-    """The nodes of one Qdrant, the one that answered last first. Safe to use from threads."""
+    """The nodes of one Qdrant; calls go to the node that answered last. Thread-safe."""
 
     def __init__(self, clients: Sequence[Any], name: str = "Qdrant", timeout: int = 30) -> None:
         self._clients = list(clients)
         self._name = name
         self._timeout = timeout
-        self._at = 0
+        self._current = 0
 
     @classmethod
     def connect(cls, address: Address) -> Server:
-        """Clients for every node; nothing is sent yet."""
-        try:
-            from qdrant_client import QdrantClient
-        except ImportError as error:
-            raise StoreError(
-                "the package qdrant-client is not installed", fix="pip install 'packwise[qdrant]'"
-            ) from error
-        clients: list[Any] = []
+        """Make a client for every node; nothing is sent yet."""
         with warnings.catch_warnings():
-            # It warns of a key sent over plain HTTP; a loopback address does not leave the host.
+            # The client warns of a key sent over plain HTTP; loopback never leaves the host.
             if all(host in ("127.0.0.1", "localhost", "::1") for host, _ in address.nodes):
                 warnings.filterwarnings("ignore", message=".*insecure connection.*")
-            for host, port in address.nodes:
-                clients.append(
-                    QdrantClient(
-                        host=host,
-                        port=port,
-                        https=address.https,
-                        api_key=address.api_key,
-                        grpc_port=address.grpc or 6334,
-                        prefer_grpc=bool(address.grpc),
-                        timeout=address.timeout,
-                        check_compatibility=False,
-                    )
+            clients = [
+                QdrantClient(
+                    host=host,
+                    port=port,
+                    https=address.https,
+                    api_key=address.api_key,
+                    grpc_port=address.grpc or 6334,
+                    prefer_grpc=bool(address.grpc),
+                    timeout=address.timeout,
+                    check_compatibility=False,
                 )
+                for host, port in address.nodes
+            ]
         nodes = ",".join(f"{host}:{port}" for host, port in address.nodes)
         return cls(clients, f"Qdrant at {nodes}", address.timeout)
 
-    def call(self, work: Callable[[Any], _T]) -> _T:
-        """Do ``work`` with a client. What fails for a passing reason is tried again, so it
-        must be harmless to do twice. Raises ``CollectionMissing``, ``StoreUnreachable``,
+    def call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method of the client. It is repeated after a transient failure, so it must be
+        harmless to do twice. Raises ``CollectionMissing``, ``StoreUnreachable``,
         ``StoreTimeout`` or another ``StoreError``."""
+        nodes = len(self._clients)
         pause = _FIRST_PAUSE
-        attempts = max(_ATTEMPTS, 2 * len(self._clients))
-        until = time.monotonic() + (_SETTLING if len(self._clients) > 1 else 0.0)
-        slow = 0
-        for attempt in count():
-            at = self._at
+        until = time.monotonic() + (_SETTLING if nodes > 1 else 0.0)
+        timeouts = 0
+        for attempt in count(1):
+            current = self._current
             try:
-                return work(self._clients[at])
+                return getattr(self._clients[current], method)(*arguments, **options)
             except Exception as error:
-                trouble = _trouble(error)
-                if trouble is None:
+                failure = _failure(error)
+                if failure is None:
                     raise
-                status, reason = trouble
+                status, reason = failure
                 if status == 404:
                     raise CollectionMissing(reason) from error
-                if status not in (0, *_BUSY):
+                if status not in _RETRIED:
                     raise self._refused(status, reason) from error
-                slow += bool(_late(error))
-                enough = attempt >= attempts - 1 or slow >= _SLOW_ATTEMPTS * len(self._clients)
+                timeouts += bool(_timed_out(error))
+                enough = attempt >= max(_ATTEMPTS, 2 * nodes) or timeouts >= _SLOW_ATTEMPTS * nodes
                 if enough and time.monotonic() >= until:
                     raise self._given_up(error, status, reason) from error
-                self._at = (at + 1) % len(self._clients)
-                if len(self._clients) == 1 or attempt >= len(self._clients) - 1:
+                self._current = (current + 1) % nodes
+                if attempt >= nodes:
                     time.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
         raise AssertionError("unreachable")
@@ -112,23 +192,20 @@ class Server:
         return StoreError(f"{self._name} refused a request: {reason}", fix="see the server's log")
 
     def _given_up(self, error: Exception, status: int, reason: str) -> StoreError:
-        if _late(error) == "answering":
+        if _timed_out(error) == "answering":
             return StoreTimeout(
                 f"{self._name} took longer than the {self._timeout} s it is given",
                 fix=f"ask for less, or end the address with ?timeout={2 * self._timeout}",
             )
         if status:
-            return StoreError(f"{self._name} is in trouble: {reason}", fix="see the server's log")
+            return StoreError(f"{self._name} has a problem: {reason}", fix="see the server's log")
         return StoreUnreachable(
             f"{self._name} does not answer: {reason}", fix="start it, or check the address"
         )
 
 
-def _late(error: Exception) -> str:
-    """What a node was too late with: ``connecting``, ``answering``, or nothing."""
-    import httpx
-    from qdrant_client.http.exceptions import ResponseHandlingException
-
+def _timed_out(error: Exception) -> str:
+    """What a node took too long for: ``connecting``, ``answering``, or nothing."""
     cause = error.source if isinstance(error, ResponseHandlingException) else error
     if isinstance(cause, httpx.ConnectTimeout):
         return "connecting"
@@ -137,36 +214,20 @@ def _late(error: Exception) -> str:
     return "answering" if late or isinstance(cause, httpx.TimeoutException) else ""
 
 
-def _trouble(error: Exception) -> tuple[int, str] | None:
+def _failure(error: Exception) -> tuple[int, str] | None:
     """HTTP status (0: no answer) and reason of what a client raised; ``None`` for a bug."""
-    import httpx
-    from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
-
+    code, details = getattr(error, "code", None), getattr(error, "details", None)
     if isinstance(error, UnexpectedResponse):
-        return error.status_code or 0, _line(error.content.decode("utf-8", "replace"))
-    if isinstance(error, ResponseHandlingException):
-        return 0, _line(str(error.source))
-    if isinstance(error, httpx.TransportError):
-        return 0, _line(str(error))
-    if isinstance(error, ValueError) and "not found" in str(error):
-        return 404, _line(str(error))
-    code = getattr(error, "code", None)
-    details = getattr(error, "details", None)
-    if callable(code) and callable(details):
-        return _GRPC_STATUS.get(str(code()).rpartition(".")[2], 400), _line(str(details()))
-    return None
-
-
-_GRPC_STATUS = {
-    "UNAVAILABLE": 0,
-    "DEADLINE_EXCEEDED": 0,
-    "INTERNAL": 500,
-    "RESOURCE_EXHAUSTED": 429,
-    "NOT_FOUND": 404,
-    "UNAUTHENTICATED": 401,
-    "PERMISSION_DENIED": 403,
-}
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())[:300] or "no reason given"
+        status, reason = error.status_code or 0, error.content.decode("utf-8", "replace")
+    elif isinstance(error, ResponseHandlingException):
+        status, reason = 0, str(error.source)
+    elif isinstance(error, httpx.TransportError):
+        status, reason = 0, str(error)
+    elif isinstance(error, ValueError) and "not found" in str(error):
+        status, reason = 404, str(error)
+    elif callable(code) and callable(details):
+        name = str(code()).rpartition(".")[2]
+        status, reason = _GRPC_STATUS.get(name, 400), str(details())
+    else:
+        return None
+    return status, " ".join(reason.split())[:300] or "no reason given"

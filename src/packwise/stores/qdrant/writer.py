@@ -2,57 +2,52 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from qdrant_client import models
 
 from packwise.documents import Document, Passage
 from packwise.errors import StoreError, UsageError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
-from packwise.stores.checks import (
-    Identity,
-    embedders_would_mix,
-    other_embedder,
-    passage_vectors,
-)
+from packwise.stores.checks import Identity, embedders_would_mix, other_embedder, passage_vectors
 from packwise.stores.context_managers import Build
 from packwise.stores.entity_extraction import check_extractions
-from packwise.stores.pack.rows import checked, storable, to_half
-from packwise.stores.qdrant.address import Address
-from packwise.stores.qdrant.commit import Commit, Staged
+from packwise.stores.pack.rows import checked, passage_of, storable, to_half
+from packwise.stores.qdrant.commit import QdrantCommit
 from packwise.stores.qdrant.entity_points import DERIVED, DocumentRow
 from packwise.stores.qdrant.layout import (
     DENSE,
     NEVER,
     SPARSE,
     Payload,
-    State,
-    every,
+    QdrantState,
+    all_of,
+    batched,
+    delete_collection,
     has,
     has_any,
     make_collection,
     scroll,
     tag,
+    upsert,
     visible,
     within,
 )
 from packwise.stores.qdrant.lease import Lease
 from packwise.stores.qdrant.points import document_point, passage_point, read_vector
-from packwise.stores.qdrant.reading import Reading, batched
-from packwise.stores.qdrant.server import CollectionMissing, Server
-from packwise.stores.qdrant.weights import sparse, unpack_terms
+from packwise.stores.qdrant.reader import QdrantReader
+from packwise.stores.qdrant.server import Address, Server
+from packwise.stores.qdrant.statistics import sparse_vector
 from packwise.stores.serialization import read_links
 
-_FLUSH_PASSAGES = 256
+_FLUSH_POINTS = 256
 _FLUSH_SECONDS = 2.0
 _ROW_FIELDS = ["id", "title", "url", "sourceHash", "bytes", "links"]
-
-_log = logging.getLogger(__name__)
 
 
 class QdrantWriter(Build):
@@ -62,33 +57,31 @@ class QdrantWriter(Build):
         self,
         server: Server,
         address: Address,
-        reading: Reading,
-        state: State | None,
+        reader: QdrantReader,
+        state: QdrantState | None,
         identity: Identity,
-        *,
-        allow_mismatch: bool = False,
+        allow_mismatch: bool,
     ) -> None:
+        same = state is None or state.identity == identity
+        if state is not None and state.passages and not same and not allow_mismatch:
+            raise other_embedder(address.text, state.identity, identity)
         self._server = server
         self._address = address
-        self._reading = reading
+        self._reader = reader
         self._identity = identity
-        held = (state.embedder, state.embedder_version, state.dim) if state else identity
-        if state is not None and state.passages and held != identity and not allow_mismatch:
-            raise other_embedder(address.text, held, identity)
-        self._old = state
-        # Vectors of another kind go to a collection of their own.
-        self._state = state if held == identity else None
+        self._previous = state
+        # Vectors of another embedder go to a collection of their own.
+        self._state = state if same else None
         self._guard = threading.RLock()
         self._lease = Lease(server, address)
         self._live: dict[str, DocumentRow] = {}
         self._staged: dict[str, DocumentRow] = {}
         self._kept: set[str] = set()
-        self._mine: set[str] = set()
         self._passages: list[tuple[int, Payload, list[float]]] = []
         self._documents: list[tuple[int, Payload]] = []
         self._pending_since = 0.0
-        self._weighed = state.weighed if state else 0.0
-        self._done = False
+        self._assumed_length = state.weighed if state else 0.0
+        self._ended = False
         try:
             self._collection = self._open_collection()
             self._recover()
@@ -98,9 +91,9 @@ class QdrantWriter(Build):
             raise
 
     def source_hashes(self) -> Mapping[str, str]:
-        """Document id to source hash: what is stored or already staged, newest wins.
+        """Document id to source hash, of what is stored or already staged; the newest wins.
 
-        While a store is embedded anew, what the old embedder left does not count.
+        While a store is embedded again, documents of the old embedder do not count.
         """
         return {name: row.source_hash for name, row in {**self._live, **self._staged}.items()}
 
@@ -110,17 +103,13 @@ class QdrantWriter(Build):
         with self._guard:
             self._flush()
             for batch in batched(dict.fromkeys(hashes)):
-                where = every([has_any(tag("content", digest) for digest in batch)])
-                records = scroll(
-                    self._server, self._collection, where, ["contentHash"], vectors=[DENSE]
-                )
-                for record in records:
-                    digest = record.payload["contentHash"]
-                    found[digest] = read_vector(record.vector, DENSE, self._identity[2])
+                where = all_of(has_any(tag("content", digest) for digest in batch))
+                for record in self._scroll(where, ["contentHash"], vectors=[DENSE]):
+                    found[record.payload["contentHash"]] = read_vector(record, self._identity[2])
         return found
 
     def keep(self, document_id: str) -> None:
-        """This document is unchanged: it stays (or its staged version is taken)."""
+        """Keep a document that has not changed (or use its staged version)."""
         document_id = storable(document_id)
         if document_id not in self._live and document_id not in self._staged:
             raise StoreError(f"cannot keep {document_id!r}: the store does not hold it")
@@ -133,67 +122,73 @@ class QdrantWriter(Build):
         vectors: Vectors,
         extractions: Sequence[Extraction] = (),
     ) -> None:
-        """Put a new or changed document down, one vector (row) a passage."""
+        """Stage a new or changed document, with one vector (row) per passage."""
         _, version, dim = self._identity
         rows = to_half(passage_vectors(document.id, len(passages), vectors, dim)).astype(np.float32)
         check_extractions(document.id, passages, extractions)
-        read = {extraction.order_index: extraction for extraction in extractions}
+        extracted = {extraction.order_index: extraction for extraction in extractions}
         document, checked_rows = checked(document, passages, version)
         with self._guard:
             self._check_open()
             if document.id in self._staged:
-                self._drop_staged([self._staged[document.id]])
+                self._flush()
+                self._delete(all_of(*has(tag("owner", self._staged[document.id].key))))
             owner = self._lease.key()
-            total = len(document.text)
+            size = len(document.text)
             for row, vector in zip(checked_rows, rows, strict=True):
-                payload = passage_point(document, row, version, read.get(row.position))
-                payload["owner"] = owner
-                payload["tags"].append(tag("owner", owner))
-                total += len(payload["text"]) + 2 * dim
+                passage = passage_of(document, row, version)
+                payload = passage_point(passage, owner, extracted.get(row.position))
+                size += len(passage.text) + 2 * dim
                 self._passages.append((self._lease.key(), payload, vector.tolist()))
-            payload = document_point(document, len(checked_rows))
-            payload["bytes"] = total
-            payload["tags"].append(tag("owner", owner))
+            payload = document_point(document, len(checked_rows), owner, size)
             self._documents.append((owner, payload))
             self._staged[document.id] = _row(owner, payload)
-            self._mine.add(document.id)
+            self._kept.add(document.id)
             self._pending_since = self._pending_since or time.monotonic()
             if (
-                len(self._passages) + len(self._documents) >= _FLUSH_PASSAGES
+                len(self._passages) + len(self._documents) >= _FLUSH_POINTS
                 or time.monotonic() - self._pending_since >= _FLUSH_SECONDS
             ):
                 self._flush()
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
-        """Make it all visible at once; with ``prune``, whatever was neither kept nor staged
-        in this run disappears. Ends the build."""
+        """Make everything visible at once and end the build. With ``prune``, documents that
+        were neither kept nor staged in this run disappear."""
         with self._guard:
             self._check_open()
             self._flush()
-            mentioned = self._kept | self._mine
-            taken = {name: row for name, row in self._staged.items() if name in mentioned}
-            removed = {n: r for n, r in self._live.items() if n not in mentioned} if prune else {}
-            self._refuse_mixture(prune)
-            changed = sum(name in self._live for name in taken)
+            staged = {name: row for name, row in self._staged.items() if name in self._kept}
+            removed = {
+                name: row for name, row in self._live.items() if prune and name not in self._kept
+            }
+            previous = self._previous
+            if previous and previous.documents and self._state is None and not prune:
+                raise embedders_would_mix(previous.documents, previous.identity)
+            changed = sum(name in self._live for name in staged)
             passages = self._state.passages if self._state else 0
-            if taken or removed or self._state is None:
-                state = Commit(
-                    self._server,
-                    self._address,
-                    self._reading,
-                    self._lease,
-                    Staged(self._collection, self._live, taken, removed, self._identity),
-                    self._state,
-                    self._old,
-                    self._weighed,
+            if staged or removed or self._state is None:
+                state = QdrantCommit(
+                    server=self._server,
+                    alias=self._address.collection,
+                    collection=self._collection,
+                    reader=self._reader,
+                    lease=self._lease,
+                    identity=self._identity,
+                    state=self._state,
+                    previous=self._previous,
+                    assumed_length=self._assumed_length,
+                    live=self._live,
+                    staged=staged,
+                    removed=removed,
                 ).run()
                 passages = state.passages
                 self._lease.note(building="", weighed=state.weighed)
             if prune:
-                self._drop_unclaimed()
+                # This includes passages of documents that a kill kept from being staged.
+                self._delete(all_of(within("born", gte=NEVER)))
             self.close()
             return WriteSummary(
-                added=len(taken) - changed,
+                added=len(staged) - changed,
                 changed=changed,
                 removed=len(removed),
                 unchanged=len(self._live) - len(removed) - changed,
@@ -201,139 +196,85 @@ class QdrantWriter(Build):
             )
 
     def close(self) -> None:
-        """End the build and let others write; what is staged stays for the next one."""
+        """End the build and let others write; what is staged stays for the next build."""
         with self._guard:
-            if self._done:
+            if self._ended:
                 return
             try:
                 self._flush()
             finally:
-                self._done = True
+                self._ended = True
                 self._lease.release()
 
     def _check_open(self) -> None:
-        if self._done:
+        if self._ended:
             raise UsageError("this build has ended", fix="start another with writer()")
 
-    def _refuse_mixture(self, prune: bool) -> None:
-        if self._state is not None or self._old is None or prune or not self._old.documents:
-            return
-        old = (self._old.embedder, self._old.embedder_version, self._old.dim)
-        raise embedders_would_mix(self._old.documents, old)
-
     def _open_collection(self) -> str:
-        """The collection to write to: the one readers see, or one that is being filled."""
+        """The collection to write to: the one that readers see, or one being filled."""
         notes = self._lease.notes()
-        building, identity = notes.get("building") or "", notes.get("identity")
+        building = notes.get("building") or ""
         if self._state is not None:
             if building and building != self._state.collection:
-                self._forget(building)
+                delete_collection(self._server, building)
             return self._state.collection
         if building:
-            if tuple(identity or ()) == self._identity and self._exists(building):
-                self._weighed = float(notes.get("weighed") or 0.0)
+            same = tuple(notes.get("identity") or ()) == self._identity
+            if same and self._server.call("collection_exists", building):
+                self._assumed_length = float(notes.get("weighed") or 0.0)
                 return building
-            self._forget(building)
+            delete_collection(self._server, building)
         number = int(notes.get("collections") or 0) + 1
         name = f"{self._address.collection}--{number}"
         self._lease.note(
             collections=number, building=name, identity=list(self._identity), weighed=0.0
         )
-        self._weighed = 0.0
+        self._assumed_length = 0.0
         make_collection(self._server, self._address, name, self._identity[2])
         return name
 
-    def _exists(self, name: str) -> bool:
-        return self._server.call(lambda client: client.collection_exists(name))
-
-    def _forget(self, name: str) -> None:
-        try:
-            self._server.call(lambda client: client.delete_collection(name))
-        except CollectionMissing:
-            return
-
     def _recover(self) -> None:
-        """Undo what a commit that was killed had done: it never became visible."""
+        """Undo what a killed commit left behind; it never became visible."""
         generation = self._state.generation if self._state else 0
-        unfinished = [within("born", gt=generation, lt=NEVER)]
-        derived = [has_any(tag("kind", kind) for kind in DERIVED)]
-        leftover = every([*unfinished, *derived])
-        self._server.call(lambda client: client.delete(self._collection, leftover, wait=True))
-        self._set({"born": NEVER}, every(unfinished))
-        self._set({"died": NEVER}, every([within("died", gt=generation, lt=NEVER)]))
+        derived = has_any(tag("kind", kind) for kind in DERIVED)
+        self._delete(all_of(derived, within("born", gt=generation, lt=NEVER)))
+        for field in ("born", "died"):
+            where = all_of(within(field, gt=generation, lt=NEVER))
+            self._server.call("set_payload", self._collection, {field: NEVER}, where, wait=True)
 
     def _load(self) -> None:
+        """Read which documents are live and which are staged."""
         documents = has(tag("documents"))
         if self._state is not None:
-            live = every([*documents, *visible(self._state.generation)])
-            for record in scroll(self._server, self._collection, live, _ROW_FIELDS):
+            live = all_of(*documents, *visible(self._state.generation))
+            for record in self._scroll(live, _ROW_FIELDS):
                 self._live[record.payload["id"]] = _row(record.id, record.payload)
-        staged = every([*documents, within("born", gte=NEVER)])
-        for record in scroll(self._server, self._collection, staged, _ROW_FIELDS):
+        for record in self._scroll(all_of(*documents, within("born", gte=NEVER)), _ROW_FIELDS):
             self._staged[record.payload["id"]] = _row(record.id, record.payload)
 
     def _flush(self) -> None:
-        """Send what waits: the passages first, so a document on the server is a whole one."""
-        from qdrant_client import models
-
+        """Send pending points: passages first, so a document on the server is complete."""
         if not self._documents:
             return
-        if self._passages and not self._weighed:
+        if self._passages and not self._assumed_length:
             lengths = [payload["length"] for _, payload, _ in self._passages]
-            self._weighed = max(sum(lengths) / len(lengths), 1.0)
-            self._lease.note(weighed=self._weighed)
-        points: list[Any] = []
+            self._assumed_length = max(sum(lengths) / len(lengths), 1.0)
+            self._lease.note(weighed=self._assumed_length)
+        points: list[models.PointStruct] = []
         for key, payload, vector in self._passages:
-            entries = unpack_terms(payload["terms"])
-            indices, values = sparse(entries, payload["length"], self._weighed)
-            vectors: Any = {
-                DENSE: vector,
-                SPARSE: models.SparseVector(indices=indices, values=values),
-            }
+            sparse = sparse_vector(payload["terms"], payload["length"], self._assumed_length)
+            vectors: Any = {DENSE: vector, SPARSE: sparse}
             points.append(models.PointStruct(id=key, vector=vectors, payload=payload))
         upsert(self._server, self._collection, points)
-        upsert(
-            self._server,
-            self._collection,
-            [models.PointStruct(id=k, vector={}, payload=p) for k, p in self._documents],
-        )
+        documents = [models.PointStruct(id=k, vector={}, payload=p) for k, p in self._documents]
+        upsert(self._server, self._collection, documents)
         self._passages, self._documents, self._pending_since = [], [], 0.0
 
-    def _drop_staged(self, rows: Sequence[DocumentRow]) -> None:
-        self._flush()
-        for batch in batched(rows):
-            where = every([has_any(tag("owner", row.key) for row in batch)])
-            self._server.call(lambda client, f=where: client.delete(self._collection, f, wait=True))
+    def _scroll(self, where: models.Filter, fields: list[str], **options: Any) -> Iterable[Any]:
+        return scroll(self._server, self._collection, where, fields, **options)
 
-    def _drop_unclaimed(self) -> None:
-        """Remove what is still staged, with passages whose document a kill kept out."""
-        where = every([within("born", gte=NEVER)])
-        self._server.call(lambda client: client.delete(self._collection, where, wait=True))
-
-    def _set(self, values: Payload, where: Any) -> None:
-        self._server.call(
-            lambda client: client.set_payload(self._collection, values, where, wait=True)
-        )
-
-
-_MOST_POINTS = 256
-_MOST_BYTES = 8 << 20
-"""A server takes 32 MB a request unless told otherwise."""
-
-
-def upsert(server: Server, collection: str, points: Sequence[Any]) -> None:
-    """Write points, in batches that a server takes well."""
-    batch: list[Any] = []
-    size = 0
-    for point in points:
-        weight = 2 * len(point.payload.get("text", "")) + 8192
-        if batch and (len(batch) >= _MOST_POINTS or size + weight > _MOST_BYTES):
-            server.call(lambda client, b=batch: client.upsert(collection, b, wait=True))
-            batch, size = [], 0
-        batch.append(point)
-        size += weight
-    if batch:
-        server.call(lambda client: client.upsert(collection, batch, wait=True))
+    def _delete(self, where: models.Filter) -> None:
+        self._server.call("delete", self._collection, where, wait=True)
 
 
 def _row(key: int, payload: Mapping[str, Any]) -> DocumentRow:

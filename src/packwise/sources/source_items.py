@@ -1,8 +1,8 @@
-"""What a source hands out: items that can be read, and problems with those that cannot.
+"""What a source yields: items that can be read, and problems with those that cannot.
 
-A build compares ``Item.source_hash`` with what it has stored and calls ``Item.read()``
-only for what is new or changed. A ``Problem`` stands in the stream where a document
-could not be had; it is data, not an exception, so the rest goes on.
+A build compares ``Item.source_hash`` with the stored one and calls ``Item.read()`` only for new
+or changed items. A ``Problem`` takes the place of a document that cannot be read; it is data,
+not an exception, so the build continues.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from packwise.documents import Document
 from packwise.errors import SourceError
 
 PARSER_VERSION = "1"
-"""Part of every source hash: raise it when a reader's result changes for equal bytes."""
+"""Part of every source hash. Increase it when a reader's result changes for the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """A document that can be read.
 
-    ``location`` names it in messages. ``warning`` is what a user should know although
-    the document can be read, such as bytes that had to be replaced; else empty.
+    ``location`` names it in messages. ``warning`` says what is wrong with a document that can
+    still be read, for example that bytes were replaced.
     """
 
     id: str
@@ -34,20 +34,19 @@ class Item:
     warning: str = ""
 
     def read(self) -> Document:
-        """Parse it. The document carries this item's id and source hash.
+        """Parse the document. It has this item's id and source hash.
 
-        Raises ``SourceError``, with the location in its message, when that fails.
+        Raises ``SourceError``, with the location in its message, if that fails.
         """
         try:
             document = self.load()
         except SourceError:
             raise
         except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise SourceError(f"{self.location}: {reason}") from error
+            raise SourceError(f"{self.location}: {reason_of(error)}") from error
         except Exception as error:
-            # Parsers meet whatever people have written; one file that breaks one of
-            # them must not end a build of thousands.
+            # Parsers meet everything that people write; one file that breaks one of them
+            # must not end a build of thousands.
             raise SourceError(
                 f"{self.location}: cannot be parsed ({type(error).__name__})"
             ) from error
@@ -56,7 +55,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A document that cannot be had, and why, in words that follow its name."""
+    """A document that cannot be read, and why, in words that follow its location."""
 
     location: str
     reason: str
@@ -69,34 +68,39 @@ Entry = Item | Problem
 
 
 class Source(Protocol):
-    """A place documents come from; ``open_source`` makes one from an argument."""
+    """A place that documents come from; ``open_source`` makes one from an argument."""
 
     @property
     def name(self) -> str:
-        """Short, from the user's argument: a folder's or a file's name."""
+        """A short name from the user's argument: that of the folder or file."""
         ...
 
     @property
     def location(self) -> str:
-        """Equal for two sources exactly when they are the same place."""
+        """Equal for two sources if and only if they are the same place."""
         ...
 
     @property
     def skipped(self) -> Mapping[str, int]:
-        """How many files were passed over, by suffix, because no reader takes them."""
+        """The number of files without a reader, by suffix."""
         ...
 
     def ids(self) -> Iterator[str]:
-        """The ids ``items`` may yield, without reading more than it takes to know them."""
+        """The ids of all documents, readable or not, with as little reading as possible."""
         ...
 
     def items(self) -> Iterator[Entry]:
-        """Every document, always in the same order. Each call starts anew."""
+        """Every document, always in the same order."""
         ...
 
 
+def reason_of(error: Exception) -> str:
+    """What went wrong, in the system's words."""
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
 def hashed(raw: bytes, *parts: str) -> str:
-    """The source hash of raw bytes and of whatever else decides what they become."""
+    """The source hash of raw bytes and everything else that decides what they become."""
     digest = hashlib.blake2b(raw, digest_size=16)
     for part in (PARSER_VERSION, *parts):
         data = part.encode("utf-8", "surrogatepass")

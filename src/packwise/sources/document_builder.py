@@ -1,0 +1,362 @@
+"""Builds a ``Document``: a reader adds headings, paragraphs, code, tables and lists in reading
+order, whatever the format, and ``DocumentBuilder.build`` joins them into one text with offsets.
+
+Blocks are separated by an empty line. A heading's line stands in the text between its sections,
+so that the text reads naturally, but belongs to no section's blocks.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import PurePosixPath
+from types import MappingProxyType
+
+from packwise.documents import NO_METADATA, Block, BlockKind, Document, Link, Section
+from packwise.sources.links import LinkResolver
+
+_HEADING_LIMIT = 300
+"""Longer headings become text: they are really paragraphs, and the section path is repeated in
+front of every passage."""
+_TITLE_LIMIT = 300
+_INDENT_LIMIT = 8
+_GAP = "\n\n"
+_NAMELESS = {"index", "readme"}
+_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufeff\ud800-\udfff]")
+_SPACES = re.compile(r"[ \t\n\r\f]+")
+_LINE_ENDS = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+
+
+def clean(text: str) -> str:
+    """Text without control characters; half of a surrogate pair becomes U+FFFD."""
+    if _UNWANTED.search(text) is None:
+        return text
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n").replace("\v", "\n")
+    return _UNWANTED.sub(lambda m: "\ufffd" if m[0] >= "\ud800" and m[0] != "\ufeff" else "", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A link on ``text[start:end]``; ``wiki`` marks a link by page name."""
+
+    href: str
+    start: int
+    end: int
+    wiki: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedText:
+    """Finished text and the links in it."""
+
+    text: str
+    anchors: tuple[Anchor, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.anchors)
+
+    def on_one_line(self) -> LinkedText:
+        return LinkedText(self.text.replace("\n", " "), self.anchors)
+
+
+class TextBuilder:
+    """Builds a ``LinkedText``."""
+
+    __slots__ = ("_anchors", "_length", "_open", "_parts", "_spaced")
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._length = 0
+        self._anchors: list[Anchor] = []
+        self._open: list[tuple[str, int]] = []
+        self._spaced = True
+
+    def write(self, text: str) -> None:
+        """Add text as it is."""
+        text = clean(text)
+        if text:
+            self._parts.append(text)
+            self._length += len(text)
+            self._spaced = text[-1].isspace()
+
+    def write_flowing(self, text: str) -> None:
+        """Add text, with every run of white space as one space."""
+        text = _SPACES.sub(" ", text)
+        self.write(text[1:] if self._spaced and text.startswith(" ") else text)
+
+    def add(self, linked: LinkedText) -> None:
+        at = self._length
+        self._anchors += (Anchor(a.href, a.start + at, a.end + at, a.wiki) for a in linked.anchors)
+        self.write(linked.text)
+
+    def link(self, href: str, text: str, *, wiki: bool = False) -> None:
+        start = self._length
+        self.write(text)
+        self._anchors.append(Anchor(href, start, self._length, wiki))
+
+    def open_link(self, href: str) -> None:
+        self._open.append((href, self._length))
+
+    def close_link(self) -> None:
+        if self._open:
+            href, start = self._open.pop()
+            self._anchors.append(Anchor(href, start, self._length))
+
+    @property
+    def blank(self) -> bool:
+        """Nothing but white space so far."""
+        return not any(part.strip() for part in self._parts)
+
+    @property
+    def at_line_start(self) -> bool:
+        return bool(self._parts) and self._parts[-1].endswith("\n")
+
+    def finish(self) -> LinkedText:
+        """The text, stripped, with its links adjusted. The builder is empty afterwards."""
+        while self._open:
+            self.close_link()
+        text = "".join(self._parts)
+        anchors = sorted(self._anchors, key=lambda a: (a.start, a.end))
+        self.__init__()
+        if _LINE_ENDS.search(text):
+            text, anchors = _without_line_end_spaces(text, anchors)
+        lead = len(text) - len(text.lstrip())
+        text = text.strip()
+        return LinkedText(text, tuple(_fitted(text, a, lead) for a in anchors))
+
+
+def _without_line_end_spaces(text: str, anchors: list[Anchor]) -> tuple[str, list[Anchor]]:
+    """Drop blanks before line breaks, which only come from markup; adjust the links."""
+    cuts = [m.span() for m in _LINE_ENDS.finditer(text)]
+    starts = [start for start, _ in cuts]
+    removed = [0, *accumulate(end - start for start, end in cuts)]
+
+    def moved(offset: int) -> int:
+        before = bisect_left(starts, offset)
+        if not before:
+            return offset
+        overlap = max(cuts[before - 1][1] - offset, 0)
+        return offset - removed[before] + overlap
+
+    shifted = [Anchor(a.href, moved(a.start), moved(a.end), a.wiki) for a in anchors]
+    return _LINE_ENDS.sub("", text), shifted
+
+
+def _fitted(text: str, anchor: Anchor, lead: int) -> Anchor:
+    """The anchor after ``lead`` characters were removed, without blanks at its own ends."""
+    start = min(max(anchor.start - lead, 0), len(text))
+    end = min(max(anchor.end - lead, start), len(text))
+    linked = text[start:end]
+    start += len(linked) - len(linked.lstrip())
+    return Anchor(anchor.href, start, start + len(linked.strip()), anchor.wiki)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A block, or a heading of this level."""
+
+    linked: LinkedText
+    kind: BlockKind = BlockKind.TEXT
+    level: int = 0
+
+
+@dataclass(slots=True)
+class DocumentBuilder:
+    """A document in the making. ``title`` is the declared one; ``fallback_title`` is used when
+    there is neither that nor a heading of the first level. Links are still as written."""
+
+    title: str = ""
+    url: str = ""
+    lang: str = ""
+    metadata: dict[str, str] = field(default_factory=dict[str, str])
+    fallback_title: str = ""
+    _pieces: list[_Piece] = field(default_factory=list[_Piece])
+    _lists: list[int | None] = field(default_factory=list[int | None])
+    """For each open list the number of the next item; ``None`` for bullets."""
+    _list_text: TextBuilder = field(default_factory=TextBuilder)
+    _marker: str = ""
+
+    def heading(self, level: int, linked: LinkedText) -> None:
+        """Add a heading. One inside a list, or far too long, becomes plain text."""
+        linked = linked.on_one_line()
+        if self._lists or len(linked.text) > _HEADING_LIMIT or not linked.text:
+            self.paragraph(linked)
+        else:
+            self._pieces.append(_Piece(linked, level=level))
+
+    def paragraph(self, linked: LinkedText) -> None:
+        if not linked:
+            return
+        if not self._lists:
+            self._pieces.append(_Piece(linked))
+            return
+        if not self._list_text.blank:
+            self._list_text.write("\n")
+        indent = "  " * min(len(self._lists) - 1, _INDENT_LIMIT)
+        self._list_text.write(indent + (self._marker or "  "))
+        self._list_text.add(linked.on_one_line())
+        self._marker = ""
+
+    def plain_text(self, text: str) -> None:
+        """Add the paragraphs of a plain text, with their line breaks."""
+        for part in _BLANK_LINES.split(text):
+            builder = TextBuilder()
+            builder.write(part)
+            self.paragraph(builder.finish())
+
+    def code(self, text: str) -> None:
+        """Add code as it is, without blank lines around it."""
+        self._finish_list()
+        lines = clean(text).rstrip().split("\n")
+        while lines and not lines[0].strip():
+            lines.pop(0)
+        if lines:
+            self._pieces.append(_Piece(LinkedText("\n".join(lines)), BlockKind.CODE))
+
+    def table(self, rows: Sequence[Sequence[LinkedText]]) -> None:
+        """Add a table: one line per row, cells separated by `` | ``."""
+        self._finish_list()
+        lines = TextBuilder()
+        for row in filter(any, rows):
+            if not lines.blank:
+                lines.write("\n")
+            for column, cell in enumerate(row):
+                if column:
+                    lines.write(" | ")
+                lines.add(cell.on_one_line())
+        if linked := lines.finish():
+            self._pieces.append(_Piece(linked, BlockKind.TABLE))
+
+    def open_list(self, *, ordered: bool = False, start: int = 1) -> None:
+        self._lists.append(start if ordered else None)
+
+    def open_item(self) -> None:
+        if self._lists:
+            number = self._lists[-1]
+            self._marker = "- " if number is None else f"{number}. "
+            self._lists[-1] = None if number is None else number + 1
+
+    def close_item(self) -> None:
+        self._marker = ""
+
+    def close_list(self) -> None:
+        if self._lists:
+            self._lists.pop()
+        if not self._lists:
+            self._finish_list()
+
+    def _finish_list(self) -> None:
+        if linked := self._list_text.finish():
+            self._pieces.append(_Piece(linked, BlockKind.LIST))
+
+    def build(self, document_id: str, resolver: LinkResolver) -> Document:
+        """The document, its links resolved against the documents of the same source."""
+        self._lists.clear()
+        self._finish_list()
+        title, title_piece = self._find_title(document_id)
+        layout = _Layout(document_id, resolver)
+        for piece in self._pieces:
+            if piece is title_piece:
+                layout.add_links(LinkedText("", piece.linked.anchors), 0)
+            elif piece.level:
+                layout.add_heading(piece)
+            else:
+                layout.add_block(piece)
+        layout.close_section()
+        return Document(
+            id=document_id,
+            title=title,
+            text="".join(layout.parts),
+            sections=tuple(layout.sections),
+            links=tuple(layout.links),
+            url=self.url,
+            lang=self.lang,
+            metadata=MappingProxyType(dict(self.metadata)) if self.metadata else NO_METADATA,
+        )
+
+    def _find_title(self, document_id: str) -> tuple[str, _Piece | None]:
+        """The title, and the one leading first-level heading that it was taken from or equals."""
+        headings = [piece for piece in self._pieces if piece.level]
+        tops = [piece for piece in headings if piece.level == 1]
+        leading = tops[0] if len(tops) == 1 and tops[0] is headings[0] else None
+        if declared := _one_line(self.title):
+            same = leading and _folded(leading.linked.text) == _folded(declared)
+            return declared, leading if same else None
+        if tops:
+            return tops[0].linked.text, leading
+        return _one_line(self.fallback_title) or _title_from_path(document_id), None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(clean(text).split())[:_TITLE_LIMIT].rstrip()
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _title_from_path(document_id: str) -> str:
+    """A readable title from a path: ``guide/getting_started.md`` becomes Getting started."""
+    path = PurePosixPath(document_id)
+    stem = path.stem
+    if stem.lower() in _NAMELESS and path.parent.name:
+        stem = path.parent.name
+    words = re.sub(r"[_\-\s]+", " ", stem).strip()
+    return words[:1].upper() + words[1:]
+
+
+@dataclass(slots=True)
+class _Layout:
+    """The text so far, and the position of everything in it."""
+
+    document_id: str
+    resolver: LinkResolver
+    parts: list[str] = field(default_factory=list[str])
+    length: int = 0
+    outline: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    blocks: list[Block] = field(default_factory=list[Block])
+    sections: list[Section] = field(default_factory=list[Section])
+    links: list[Link] = field(default_factory=list[Link])
+
+    def add_heading(self, piece: _Piece) -> None:
+        self.close_section()
+        while self.outline and self.outline[-1][0] >= piece.level:
+            self.outline.pop()
+        self.outline.append((piece.level, piece.linked.text))
+        self._add(piece.linked)
+
+    def add_block(self, piece: _Piece) -> None:
+        start = self._add(piece.linked)
+        if piece.linked.text:
+            self.blocks.append(Block(piece.kind, start, self.length))
+
+    def close_section(self) -> None:
+        path = tuple(heading for _, heading in self.outline)
+        if path or self.blocks:
+            level = self.outline[-1][0] if self.outline else 0
+            start = self.blocks[0].start if self.blocks else self.length
+            end = self.blocks[-1].end if self.blocks else self.length
+            self.sections.append(Section(path, level, tuple(self.blocks), start, end))
+        self.blocks = []
+
+    def _add(self, linked: LinkedText) -> int:
+        """Add text; returns where it starts."""
+        for part in (_GAP if self.parts else "", linked.text) if linked.text else ():
+            self.parts.append(part)
+            self.length += len(part)
+        start = self.length - len(linked.text)
+        self.add_links(linked, start)
+        return start
+
+    def add_links(self, linked: LinkedText, at: int) -> None:
+        for anchor in linked.anchors:
+            resolve = self.resolver.resolve_name if anchor.wiki else self.resolver.resolve
+            href = resolve(self.document_id, anchor.href)
+            if href and href != self.document_id:
+                text = linked.text[anchor.start : anchor.end]
+                start = at + anchor.start if linked.text else at
+                self.links.append(Link(href=clean(href), anchor=text, start=start))
