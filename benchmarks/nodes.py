@@ -36,8 +36,8 @@ from packwise.nodes.adapter import (
     KnowledgeVerseAdapter,
 )
 from packwise.nodes.importing import read_lines
-from packwise.nodes.schema import NodesSchema
-from packwise.nodes.store import FIELD, QA_EXAMPLE, init_nodes
+from packwise.nodes.records import FIELD, QA_EXAMPLE
+from packwise.nodes.schema import NodesSchema, init_nodes
 from packwise.settings import Settings
 
 SCHEMA = f"packwise_bench_{os.getpid()}"

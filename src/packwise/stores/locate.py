@@ -50,9 +50,9 @@ def same_store(one: str, other: str) -> bool:
 def _place(argument: str) -> tuple[object, ...]:
     """What tells a store from every other."""
     if argument.startswith(_POSTGRES):
-        from packwise.stores.postgres.place import database_of
+        from packwise.stores.postgres.connections import database_identity
 
-        return ("postgresql", *database_of(argument))
+        return ("postgresql", *database_identity(argument))
     if argument.startswith(("qdrant+http://", "qdrant+https://")):
         from packwise.stores.qdrant.address import parse
 

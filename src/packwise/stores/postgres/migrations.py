@@ -1,52 +1,73 @@
-"""Tables made and changed by numbered steps, each in a transaction and remembered."""
+"""Tables created and changed in numbered steps, each of which is recorded in the database."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 from packwise.errors import StoreError
 
 if TYPE_CHECKING:
-    from packwise.stores.postgres.driver import Connection
+    from psycopg.sql import Composed
 
-# Any number will do, as long as all of Packwise takes the same.
+    from packwise.stores.postgres.connections import Connection
+
 _LOCK = 0x7061636B
+"""An arbitrary number, the same in every Packwise."""
+_PARAMETER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
-    """One step; ``apply`` runs inside a transaction that also records it."""
+class SchemaStep:
+    """One step; ``apply`` runs inside the transaction that records it."""
 
     version: int
     name: str
     apply: Callable[[Connection], None]
 
 
-def migrate(
-    connection: Connection,
-    component: str,
-    steps: Sequence[Migration],
-    location: str,
-) -> list[str]:
-    """Apply the steps this database lacks; their names. Running it again does nothing.
+def load_sql(module: str, name: str, **values: Any) -> Composed:
+    """The file ``sql/NAME.sql`` beside a module. ``{parameter}`` in it becomes the value of that
+    name: SQL of psycopg as it is, anything else as a quoted literal."""
+    from psycopg.sql import SQL, Composed
 
-    Raises ``StoreError`` on a database that a later Packwise has changed.
+    parts = _PARAMETER.split(_read_file(module.rpartition(".")[0], name))
+    texts = [SQL(cast("LiteralString", part)) for part in parts]
+    return Composed([values[parts[i]] if i % 2 else text for i, text in enumerate(texts)])
+
+
+@cache
+def _read_file(package: str, name: str) -> str:
+    return files(package).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+
+
+def migrate(
+    connection: Connection, component: str, steps: Sequence[SchemaStep], location: str
+) -> list[str]:
+    """Apply the steps that this database lacks, and return their names.
+
+    Raises ``StoreError`` for a database that a later Packwise has changed.
     """
     done: list[str] = []
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        _ensure_schema(connection)
+        _create_schema(connection)
         connection.execute(
             "CREATE TABLE IF NOT EXISTS packwise_migrations (component text, version integer,"
             " name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(),"
             " PRIMARY KEY (component, version))"
         )
-        applied = applied_version(connection, component)
+        (applied,) = connection.execute(
+            "SELECT coalesce(max(version), 0) FROM packwise_migrations WHERE component = %s",
+            (component,),
+        ).fetchone() or (0,)
         if applied > steps[-1].version:
             raise StoreError(
-                f"{location} was made by a later Packwise (step {applied} of {component})",
+                f"{location} was created by a later Packwise (step {applied} of {component})",
                 fix="pip install --upgrade packwise",
             )
         for step in steps:
@@ -61,36 +82,17 @@ def migrate(
     return done
 
 
-def applied_version(connection: Connection, component: str) -> int:
-    """The last step of a component this database has; 0 for none."""
-    (there,) = _one(connection, "SELECT to_regclass('packwise_migrations') IS NOT NULL")
-    if not there:
-        return 0
-    (version,) = _one(
-        connection,
-        "SELECT coalesce(max(version), 0) FROM packwise_migrations WHERE component = %s",
-        (component,),
-    )
-    return version
-
-
-def _ensure_schema(connection: Connection) -> None:
-    """Make the schema the URL names first, where it is missing."""
+def _create_schema(connection: Connection) -> None:
+    """Create the first schema of the search path, if it is missing."""
     from psycopg import sql
 
-    (first, there) = _one(
-        connection,
+    row = connection.execute(
         "SELECT trim(both ' \"' FROM split_part(current_setting('search_path'), ',', 1)),"
-        " current_schema()",
-    )
-    if first in ("$user", there) or (there is not None and first == ""):
+        " current_schema()"
+    ).fetchone()
+    first, current = row or ("", None)
+    if first in ("$user", current) or (current is not None and first == ""):
         return
     connection.execute(
         sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(first or "public"))
     )
-
-
-def _one(connection: Connection, query: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
-    row = connection.execute(query.encode(), values).fetchone()
-    assert row is not None
-    return row
