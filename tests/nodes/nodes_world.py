@@ -4,7 +4,8 @@ import hashlib
 
 import numpy as np
 
-from packwise.nodes.adapter import KnowledgeNode, KnowledgeVerseAdapter
+from packwise.nodes.adapter import KnowledgeVerseAdapter
+from packwise.nodes.records import KnowledgeNode
 from packwise.nodes.schema import NodesSchema, init_nodes
 from postgres_servers import Schema
 

@@ -13,7 +13,8 @@ import pytest
 from nodes_world import DIM, Database, WordVectors, field
 
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
-from packwise.nodes.adapter import AsyncKnowledgeVerseAdapter, ExampleSpec, FieldSpec, band
+from packwise.nodes.adapter import AsyncKnowledgeVerseAdapter
+from packwise.nodes.records import ExampleSpec, FieldSpec, band
 from packwise.nodes.schema import NodesSchema, init_nodes, rebuild_vector_index
 from packwise.nodes.store import NodeStore
 from packwise.stores import bm25

@@ -2,7 +2,8 @@
 
 import pytest
 
-from packwise.nodes.adapter import KnowledgeNode, KnowledgeVerseAdapter
+from packwise.nodes.adapter import KnowledgeVerseAdapter
+from packwise.nodes.records import KnowledgeNode
 from packwise.nodes.schema import NodesSchema, init_nodes
 from packwise.packs.build import build_pack
 from packwise.serving import results

@@ -16,7 +16,7 @@ from packwise.cli.console import clean, err, number, out, print_json
 
 if TYPE_CHECKING:
     from packwise.models.base import Embedder
-    from packwise.nodes.adapter import FoundNode
+    from packwise.nodes.records import FoundNode
     from packwise.nodes.schema import KeywordRanking, VectorIndexKind
 
 _INDEXES = click.Choice(["hnsw", "ivfflat"])

@@ -21,21 +21,10 @@ from packwise.nodes.records import (
     FieldSpec,
     FoundNode,
     KnowledgeNode,
-    band,
 )
 from packwise.nodes.store import NodeStore
 from packwise.settings import Settings
 from packwise.stores.context_managers import Closing
-
-__all__ = [
-    "AsyncKnowledgeVerseAdapter",
-    "ExampleSpec",
-    "FieldSpec",
-    "FoundNode",
-    "KnowledgeNode",
-    "KnowledgeVerseAdapter",
-    "band",
-]
 
 FIELD_WEIGHTS = (0.6, 0.4)
 """Of keywords and vectors, for columns: their names are words of the question."""

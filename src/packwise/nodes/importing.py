@@ -18,22 +18,12 @@ import numpy as np
 
 from packwise.errors import DataError, SourceError
 from packwise.models.base import Embedder
-from packwise.nodes.records import KnowledgeNode
+from packwise.nodes.records import TEXT_FIELDS, KnowledgeNode
 from packwise.nodes.store import NodeStore
 from packwise.stores.base import Vectors
 
 _BATCH = 512
-
-_TEXTS = (
-    "tenant_id",
-    "dataset_name",
-    "node_type",
-    "title",
-    "summary",
-    "content_description",
-    "content",
-)
-_FIELDS = {*_TEXTS, "id", "node_key", "metadata", "embedding"}
+_FIELDS = {*TEXT_FIELDS, "id", "node_key", "metadata", "embedding"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +111,7 @@ def _parse(row: Any, tenant: str, dataset: str, dim: int | None) -> NodeLine:
     unknown = sorted(row.keys() - _FIELDS)
     if unknown:
         raise ValueError(f"a node has no field {unknown[0]!r}; put it into metadata")
-    for name in _TEXTS:
+    for name in TEXT_FIELDS:
         if not isinstance(row.get(name, ""), str):
             raise ValueError(f"{name} is not text")
     metadata = row.get("metadata", {})
@@ -130,7 +120,7 @@ def _parse(row: Any, tenant: str, dataset: str, dim: int | None) -> NodeLine:
     key = row.get("node_key", row.get("id", ""))
     if not isinstance(key, (str, int)):
         raise ValueError("id is neither text nor a number")
-    texts: dict[str, Any] = {name: row.get(name, "") for name in _TEXTS}
+    texts: dict[str, Any] = {name: row.get(name, "") for name in TEXT_FIELDS}
     texts["tenant_id"] = texts["tenant_id"] or tenant
     texts["dataset_name"] = texts["dataset_name"] or dataset
     for name in ("tenant_id", "node_type"):

@@ -12,6 +12,15 @@ from packwise.stores.postgres.rows import json_to_postgres
 
 FIELD = "field"
 QA_EXAMPLE = "qa_example"
+TEXT_FIELDS = (
+    "tenant_id",
+    "dataset_name",
+    "node_type",
+    "title",
+    "summary",
+    "content_description",
+    "content",
+)
 _BANDS = ((0.85, "high"), (0.70, "good"), (0.50, "partial"))
 
 
@@ -53,15 +62,9 @@ class KnowledgeNode:
     @property
     def fingerprint(self) -> str:
         """Equal for nodes of equal content."""
-        return content_hash(
-            self.dataset_name,
-            self.node_type,
-            self.title,
-            self.summary,
-            self.content_description,
-            self.content,
-            json.dumps(json_to_postgres(self.metadata), sort_keys=True, ensure_ascii=False),
-        )
+        texts = [getattr(self, name) for name in TEXT_FIELDS if name != "tenant_id"]
+        metadata = json.dumps(json_to_postgres(self.metadata), sort_keys=True, ensure_ascii=False)
+        return content_hash(*texts, metadata)
 
     @property
     def key(self) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from packwise.candidates import FUSIONS, Fusion
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
-from packwise.nodes.records import FoundNode, KnowledgeNode
+from packwise.nodes.records import TEXT_FIELDS, FoundNode, KnowledgeNode
 from packwise.nodes.schema import read_settings
 from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from packwise.stores.postgres.connections import Connection
 
 _MAX_RESULTS = 1000
-_TEXTS = (
-    "tenant_id",
-    "dataset_name",
-    "node_type",
-    "node_key",
-    "title",
-    "summary",
-    "content_description",
-    "content",
-)
 _COLUMNS = ", ".join(f"k.{field.name}" for field in fields(KnowledgeNode))
 
 _T = TypeVar("_T")
@@ -186,7 +176,7 @@ class NodeStore(Closing):
         rows = [
             (
                 i,
-                *(json_to_postgres(getattr(node, name)) for name in _TEXTS),
+                *(json_to_postgres(getattr(node, name)) for name in (*TEXT_FIELDS, "node_key")),
                 json.dumps(json_to_postgres(node.metadata), ensure_ascii=False),
                 None if block is None else vector_literal(block[i]),
                 embedder_version,

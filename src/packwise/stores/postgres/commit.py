@@ -18,6 +18,7 @@ from packwise.stores.entity_extraction import extraction_payload
 from packwise.stores.pack.commit import Plan
 from packwise.stores.pack.rows import groups, passage_of, unpack_payload
 from packwise.stores.pagerank import pagerank
+from packwise.stores.postgres.migrations import load_sql
 from packwise.stores.postgres.naming import find_entities, titles
 from packwise.stores.postgres.rows import (
     BuildState,
@@ -37,18 +38,6 @@ INDEXED_PASSAGES = 5_000
 
 _BATCH = 64
 """Documents that are written together."""
-
-# The target of a link is the document of that id, else the one at that URL, else the same for the
-# link without its fragment. A document's link to itself has no target.
-_RESOLVE = b"""UPDATE packwise_links AS k SET target = t.target FROM (
-    SELECT document, position, nullif(coalesce(
-        (SELECT key FROM packwise_documents WHERE id = href),
-        (SELECT key FROM packwise_documents WHERE url = href AND url <> '' ORDER BY id LIMIT 1),
-        (SELECT key FROM packwise_documents WHERE id = page),
-        (SELECT key FROM packwise_documents WHERE url = page AND url <> '' ORDER BY id LIMIT 1)
-    ), document) AS target FROM packwise_links
-) AS t WHERE t.document = k.document AND t.position = k.position
-    AND t.target IS DISTINCT FROM k.target"""
 
 
 def switch(
@@ -78,7 +67,7 @@ def switch(
         added: list[int] = []
         for at in range(0, len(plan.taken), _BATCH):
             added += _write_documents(connection, plan, plan.taken[at : at + _BATCH], embedder[1])
-        connection.execute(_RESOLVE)
+        connection.execute(load_sql(__name__, "resolve_links"))
         _write_pageranks(connection)
         find_entities(connection, before, added)
         if plan.prune:
@@ -87,12 +76,7 @@ def switch(
             "DELETE FROM packwise_staged_vectors WHERE NOT EXISTS (SELECT FROM packwise_staged)"
         )
         connection.execute(
-            "UPDATE packwise_store SET generation = generation + 1, token = %s, embedder = %s,"
-            " embedder_version = %s, dim = %s, analyzer = %s, rules = %s, updated_at = now(),"
-            " documents = (SELECT count(*) FROM packwise_documents),"
-            " passages = (SELECT count(*) FROM packwise_passages),"
-            " terms = (SELECT coalesce(sum(length), 0) FROM packwise_passages),"
-            " links = (SELECT count(*) FROM packwise_links WHERE target IS NOT NULL)",
+            load_sql(__name__, "next_generation"),
             (secrets.token_hex(8), *embedder, ANALYZER, RULES),
         )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, cast
 from packwise.errors import StoreError
 
 if TYPE_CHECKING:
-    from psycopg.sql import Composed
+    from psycopg.sql import SQL, Composed
 
     from packwise.stores.postgres.connections import Connection
 
@@ -33,11 +33,17 @@ class SchemaStep:
 def load_sql(module: str, name: str, **values: Any) -> Composed:
     """The file ``sql/NAME.sql`` beside a module. ``{parameter}`` in it becomes the value of that
     name: SQL of psycopg as it is, anything else as a quoted literal."""
-    from psycopg.sql import SQL, Composed
+    from psycopg.sql import Composed
 
     parts = _PARAMETER.split(_read_file(module.rpartition(".")[0], name))
-    texts = [SQL(cast("LiteralString", part)) for part in parts]
-    return Composed([values[parts[i]] if i % 2 else text for i, text in enumerate(texts)])
+    return Composed([values[part] if i % 2 else raw_sql(part) for i, part in enumerate(parts)])
+
+
+def raw_sql(text: str) -> SQL:
+    """A fragment of SQL as it is. It must not contain anything that a caller gave."""
+    from psycopg.sql import SQL
+
+    return SQL(cast("LiteralString", text))
 
 
 @cache

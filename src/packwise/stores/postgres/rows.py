@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
 from packwise.errors import StoreMissing
@@ -159,12 +159,17 @@ class BuildState:
         return self.terms / self.passages if self.passages else 0.0
 
 
+class Snapshot(NamedTuple):
+    """A connection in a transaction, and the state of the store that it sees."""
+
+    connection: Connection
+    state: BuildState
+
+
 def read_state(connection: Connection) -> BuildState:
     """The state of the store; its tables must exist."""
-    row = connection.execute(
-        "SELECT generation, token, embedder, embedder_version, dim, analyzer, rules, documents,"
-        " passages, links, terms, created_at, updated_at FROM packwise_store"
-    ).fetchone()
+    columns = ", ".join(field.name for field in fields(BuildState))
+    row = connection.execute(f"SELECT {columns} FROM packwise_store".encode()).fetchone()
     assert row is not None
     return BuildState(*row)
 

@@ -8,50 +8,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packwise.candidates import Filter
 from packwise.stores import bm25
 from packwise.stores.base import Key, Match, Vectors
 from packwise.stores.pack.filters import after_prefix
+from packwise.stores.postgres.migrations import load_sql, raw_sql
 from packwise.stores.postgres.rows import (
-    BuildState,
+    Snapshot,
     list_to_postgres,
     to_postgres,
     vector_literal,
 )
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
 
 VECTOR_INDEX = "packwise_passages_embedding"
 EXACT_PASSAGES = 5_000
 """Up to this many passages, an exact scan is as fast as the index."""
 
 _KEYS = range(-(2**63), 2**63)
-
-# The cosine of a zero vector is not a number; it counts as 0.
-_EXACT = """SELECT p.key, coalesce(nullif(p.embedding <=> %(vector)s::vector, 'NaN'), 1) AS far
-    FROM packwise_passages AS p WHERE {} ORDER BY far, p.key LIMIT %(k)s"""
-_INDEXED = """SELECT key, far FROM (
-        SELECT p.key, p.embedding::vector({1}) <=> %(vector)s::vector({1}) AS far
-        FROM packwise_passages AS p WHERE {0}
-        ORDER BY p.embedding::vector({1}) <=> %(vector)s::vector({1}) LIMIT %(k)s
-    ) AS near ORDER BY far, key"""
-
-# Rounded, because the last digits of a sum depend on the order of its terms.
-_BM25 = """WITH weight AS MATERIALIZED (
-        SELECT term, ln(1 + (%(passages)s - count(*) + 0.5::float8) / (count(*) + 0.5::float8))
-            * (%(k1)s::float8 + 1) AS weight
-        FROM packwise_postings WHERE term = ANY (%(terms)s::text[]) GROUP BY term
-    ), scored AS (
-        SELECT x.passage, sum(w.weight * x.frequency / (x.frequency + %(k1)s::float8
-            * (1 - %(b)s::float8 + %(b)s::float8 * x.length / %(average)s::float8))) AS score
-        FROM packwise_postings AS x JOIN weight AS w ON w.term = x.term {}
-        WHERE x.term = ANY (%(terms)s::text[]) AND {}
-        GROUP BY x.passage
-    ) SELECT passage, round(score * 1e9) / 1e9 AS score FROM scored
-    ORDER BY score DESC, passage LIMIT %(k)s"""
 
 
 def integers(keys: Sequence[Key]) -> list[int]:
@@ -113,44 +88,39 @@ def _document_condition(where: Filter) -> SqlCondition:
 
 
 def search_vectors(
-    connection: Connection,
-    state: BuildState,
-    vector: Vectors,
-    k: int,
-    where: Filter,
-    among: Sequence[Key] | None,
+    at: Snapshot, vector: Vectors, k: int, where: Filter, among: Sequence[Key] | None
 ) -> list[Match]:
     """The ``k`` passages of highest cosine, by the index where there are many."""
     condition = passage_condition(where, among)
     values = {**condition.values, "vector": vector_literal(vector), "k": k}
-    if among is None and vector.any() and _is_large(connection, state, condition, where):
-        connection.execute(
+    allowed = raw_sql(condition.sql)
+    found: list[tuple[Any, ...]] = []
+    if among is None and vector.any() and _is_large(at, condition, where):
+        at.connection.execute(
             "SELECT set_config('hnsw.iterative_scan', 'strict_order', true),"
             " set_config('hnsw.ef_search', %s, true)",
             (str(min(1000, max(100, k))),),
         )
-        query = _INDEXED.format(condition.sql, int(state.dim))
-        found = connection.execute(query.encode(), values).fetchall()
-        if len(found) == k:
-            return [Match(key, 1.0 - far) for key, far in found]
-    rows = connection.execute(_EXACT.format(condition.sql).encode(), values)
-    return [Match(key, 1.0 - far) for key, far in rows]
+        query = load_sql(__name__, "nearest_indexed", condition=allowed, dim=at.state.dim)
+        found = at.connection.execute(query, values).fetchall()
+    if len(found) < k:
+        query = load_sql(__name__, "nearest", condition=allowed)
+        found = at.connection.execute(query, values).fetchall()
+    return [Match(key, 1.0 - distance) for key, distance in found]
 
 
-def _is_large(
-    connection: Connection, state: BuildState, condition: SqlCondition, where: Filter
-) -> bool:
+def _is_large(at: Snapshot, condition: SqlCondition, where: Filter) -> bool:
     """Whether the search covers enough passages to use the approximate index."""
-    if state.passages <= EXACT_PASSAGES:
+    if at.state.passages <= EXACT_PASSAGES:
         return False
-    row = connection.execute(
+    row = at.connection.execute(
         "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (VECTOR_INDEX,)
     ).fetchone()
     if row is None or not row[0]:
         return False
     if not where:
         return True
-    (count,) = connection.execute(
+    (count,) = at.connection.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM packwise_passages AS p WHERE {condition.sql}"
         f" LIMIT {EXACT_PASSAGES + 1}) AS allowed".encode(),
         condition.values,
@@ -159,26 +129,23 @@ def _is_large(
 
 
 def search_keywords(
-    connection: Connection,
-    state: BuildState,
-    terms: Sequence[str],
-    k: int,
-    where: Filter,
-    among: Sequence[Key] | None,
+    at: Snapshot, terms: Sequence[str], k: int, where: Filter, among: Sequence[Key] | None
 ) -> list[Match]:
     """The ``k`` passages of highest BM25."""
     condition = passage_condition(where, among)
-    join = "JOIN packwise_passages AS p ON p.key = x.passage" if where else ""
-    rows = connection.execute(
-        _BM25.format(join, condition.sql.replace("p.key", "x.passage")).encode(),
-        {
-            **condition.values,
-            "terms": list_to_postgres(dict.fromkeys(terms)),
-            "k": k,
-            "k1": bm25.K1,
-            "b": bm25.B,
-            "passages": state.passages,
-            "average": state.average_length or 1.0,
-        },
+    query = load_sql(
+        __name__,
+        "bm25",
+        join=raw_sql("JOIN packwise_passages AS p ON p.key = x.passage" if where else ""),
+        condition=raw_sql(condition.sql.replace("p.key", "x.passage")),
     )
-    return [Match(key, score) for key, score in rows]
+    values = {
+        **condition.values,
+        "terms": list_to_postgres(dict.fromkeys(terms)),
+        "k": k,
+        "k1": bm25.K1,
+        "b": bm25.B,
+        "passages": at.state.passages,
+        "average": at.state.average_length or 1.0,
+    }
+    return [Match(key, score) for key, score in at.connection.execute(query, values)]

@@ -23,10 +23,12 @@ from packwise.stores.knowledge import Entity, EntityId, Held, Relation, StoredFa
 from packwise.stores.pack.rows import normalised
 from packwise.stores.postgres import knowledge
 from packwise.stores.postgres.connections import PostgresPool
+from packwise.stores.postgres.migrations import load_sql, raw_sql
 from packwise.stores.postgres.rows import (
     PASSAGE_COLUMNS,
     PASSAGE_TABLES,
     BuildState,
+    Snapshot,
     finished_state,
     from_postgres,
     list_to_postgres,
@@ -36,12 +38,7 @@ from packwise.stores.postgres.rows import (
     read_passage,
     to_postgres,
 )
-from packwise.stores.postgres.search import (
-    VECTOR_INDEX,
-    integers,
-    search_keywords,
-    search_vectors,
-)
+from packwise.stores.postgres.search import integers, search_keywords, search_vectors
 from packwise.stores.postgres.writer import PostgresWriter
 
 if TYPE_CHECKING:
@@ -52,18 +49,18 @@ _P = ParamSpec("_P")
 
 
 def _reads(
-    query: Callable[Concatenate[PostgresStore, Connection, BuildState, _P], _T],
+    query: Callable[Concatenate[PostgresStore, Snapshot, _P], _T],
 ) -> Callable[Concatenate[PostgresStore, _P], _T]:
-    """Run a method on a pooled connection, in a transaction, with the state it reads."""
+    """Run a method in a read-only transaction of a pooled connection."""
 
     @wraps(query)
     def call(self: PostgresStore, *args: _P.args, **options: _P.kwargs) -> _T:
         def read(connection: Connection, state: BuildState) -> _T:
-            return query(self, connection, state, *args, **options)
+            return query(self, Snapshot(connection, state), *args, **options)
 
         return self._read(read)  # pyright: ignore[reportPrivateUsage]
 
-    del call.__wrapped__  # its first two arguments are not the caller's
+    del call.__wrapped__  # the snapshot is not the caller's to give
     return call
 
 
@@ -91,15 +88,9 @@ class PostgresStore(Closing):
         self._pool = PostgresPool(url, size=pool_size, configure=_read_only)
 
     @_reads
-    def info(self, connection: Connection, state: BuildState) -> StoreInfo:
-        row = connection.execute(
-            "SELECT (SELECT count(*) FROM packwise_staged), (SELECT count(*) FROM packwise_links),"
-            " (SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class AS c"
-            "  WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace"
-            "  AND c.relname LIKE 'packwise\\_%%'), current_setting('server_version'),"
-            " current_schema(), to_regclass(%s) IS NOT NULL",
-            (VECTOR_INDEX,),
-        ).fetchone()
+    def info(self, at: Snapshot) -> StoreInfo:
+        state = at.state
+        row = at.connection.execute(load_sql(__name__, "statistics")).fetchone()
         assert row is not None
         staged, links, size, server, schema, index = row
         return StoreInfo(
@@ -132,64 +123,56 @@ class PostgresStore(Closing):
     @_reads
     def vector_search(
         self,
-        connection: Connection,
-        state: BuildState,
+        at: Snapshot,
         vector: Vectors,
         k: int,
         where: Filter = EVERYTHING,
         among: Sequence[Key] | None = None,
     ) -> list[Match]:
-        asked = question_vector(vector, state.dim, self._pool.location)
-        if k <= 0 or state.passages == 0:
+        asked = question_vector(vector, at.state.dim, self._pool.location)
+        if k <= 0 or at.state.passages == 0:
             return []
-        return search_vectors(connection, state, asked, k, where, among)
+        return search_vectors(at, asked, k, where, among)
 
     @_reads
     def keyword_search(
         self,
-        connection: Connection,
-        state: BuildState,
+        at: Snapshot,
         terms: Sequence[str],
         k: int,
         where: Filter = EVERYTHING,
         among: Sequence[Key] | None = None,
     ) -> list[Match]:
-        if k <= 0 or not terms or state.passages == 0:
+        if k <= 0 or not terms or at.state.passages == 0:
             return []
-        return search_keywords(connection, state, terms, k, where, among)
+        return search_keywords(at, terms, k, where, among)
 
     @_reads
-    def term_statistics(
-        self, connection: Connection, state: BuildState, terms: Sequence[str]
-    ) -> TermStatistics:
-        rows = connection.execute(
+    def term_statistics(self, at: Snapshot, terms: Sequence[str]) -> TermStatistics:
+        rows = at.connection.execute(
             "SELECT term, count(*) FROM packwise_postings"
             " WHERE term = ANY (%s::text[]) GROUP BY term",
             (list_to_postgres(dict.fromkeys(terms)),),
         )
         found = {from_postgres(term): number for term, number in rows}
         frequency = {term: found.get(term, 0) for term in terms}
-        return TermStatistics(state.passages, state.average_length, frequency)
+        return TermStatistics(at.state.passages, at.state.average_length, frequency)
 
     @_reads
-    def passages(
-        self, connection: Connection, state: BuildState, keys: Sequence[Key]
-    ) -> list[Passage | None]:
-        found = dict(
-            _passages(connection, state, "WHERE p.key = ANY (%s::bigint[])", (integers(keys),))
-        )
+    def passages(self, at: Snapshot, keys: Sequence[Key]) -> list[Passage | None]:
+        found = dict(_passages(at, "p.key = ANY (%s::bigint[])", integers(keys)))
         return [found.get(key) for key in keys]
 
     @_reads
-    def vectors(self, connection: Connection, state: BuildState, keys: Sequence[Key]) -> Vectors:
+    def vectors(self, at: Snapshot, keys: Sequence[Key]) -> Vectors:
         """The stored vectors of these keys, one row each, L2-normalised; the row of a key
         that no longer exists is all zero."""
-        rows = connection.execute(
+        rows = at.connection.execute(
             "SELECT key, embedding::real[] FROM packwise_passages WHERE key = ANY (%s::bigint[])",
             (integers(keys),),
         )
         found = dict(rows.fetchall())
-        vectors = np.zeros((len(keys), state.dim), dtype=np.float32)
+        vectors = np.zeros((len(keys), at.state.dim), dtype=np.float32)
         for i, key in enumerate(keys):
             if key in found:
                 vectors[i] = found[key]
@@ -197,36 +180,26 @@ class PostgresStore(Closing):
 
     @_reads
     def neighbours(
-        self, connection: Connection, state: BuildState, key: Key, before: int = 1, after: int = 1
+        self, at: Snapshot, key: Key, before: int = 1, after: int = 1
     ) -> list[tuple[Key, Passage]]:
         if not integers([key]):
             return []
-        return _passages(
-            connection,
-            state,
-            """JOIN packwise_passages AS own
-                ON own.key = %(key)s AND p.document = own.document WHERE p.key IN (
-                    (SELECT key FROM packwise_passages WHERE document = own.document
-                     AND position < own.position ORDER BY position DESC LIMIT %(before)s)
-                    UNION ALL
-                    (SELECT key FROM packwise_passages WHERE document = own.document
-                     AND position > own.position ORDER BY position LIMIT %(after)s)
-                ) ORDER BY p.position""",
-            {"key": key, "before": max(before, 0), "after": max(after, 0)},
-        )
+        columns, tables = raw_sql(PASSAGE_COLUMNS), raw_sql(PASSAGE_TABLES)
+        query = load_sql(__name__, "neighbours", columns=columns, tables=tables)
+        values = {"key": key, "before": max(before, 0), "after": max(after, 0)}
+        rows = at.connection.execute(query, values)
+        return [read_passage(row, at.state.embedder_version) for row in rows]
 
     @_reads
-    def document(
-        self, connection: Connection, state: BuildState, document_id: str
-    ) -> Document | None:
-        row = connection.execute(
+    def document(self, at: Snapshot, document_id: str) -> Document | None:
+        row = at.connection.execute(
             "SELECT key, id, title, url, lang, source_hash, text, metadata, sections"
             " FROM packwise_documents WHERE id = %s",
             (to_postgres(document_id),),
         ).fetchone()
         if row is None:
             return None
-        links = connection.execute(
+        links = at.connection.execute(
             "SELECT k.href, k.anchor, k.first, t.id, k.kind FROM packwise_links AS k"
             " LEFT JOIN packwise_documents AS t ON t.key = k.target"
             " WHERE k.document = %s ORDER BY k.position",
@@ -235,19 +208,12 @@ class PostgresStore(Closing):
         return read_document(row[1:], [read_link(*link) for link in links])
 
     @_reads
-    def document_passages(
-        self, connection: Connection, state: BuildState, document_id: str
-    ) -> list[tuple[Key, Passage]]:
-        own = (to_postgres(document_id),)
-        return _passages(connection, state, "WHERE d.id = %s ORDER BY p.position", own)
+    def document_passages(self, at: Snapshot, document_id: str) -> list[tuple[Key, Passage]]:
+        return _passages(at, "d.id = %s ORDER BY p.position", to_postgres(document_id))
 
     def documents(self) -> Iterator[DocumentSummary]:
         """All documents, by id, as they were when iteration began."""
-        query = (
-            "SELECT d.id, d.title, d.url, d.lang, d.source_hash,"
-            " (SELECT count(*) FROM packwise_passages AS p WHERE p.document = d.key),"
-            " d.pagerank, d.metadata FROM packwise_documents AS d ORDER BY d.id"
-        )
+        query = load_sql(__name__, "documents")
         rows = self._read(lambda connection, _: connection.execute(query).fetchall())
         for *texts, passages, rank, metadata in rows:
             yield DocumentSummary(
@@ -258,12 +224,10 @@ class PostgresStore(Closing):
             )
 
     @_reads
-    def links(
-        self, connection: Connection, state: BuildState, document_ids: Sequence[str]
-    ) -> list[tuple[str, Link]]:
+    def links(self, at: Snapshot, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
         wanted = list(dict.fromkeys(document_ids))
         found: dict[str, list[Link]] = {}
-        for name, *columns in connection.execute(
+        for name, *columns in at.connection.execute(
             "SELECT d.id, k.href, k.anchor, k.first, t.id, k.kind FROM packwise_links AS k"
             " JOIN packwise_documents AS d ON d.key = k.document"
             " JOIN packwise_documents AS t ON t.key = k.target"
@@ -274,10 +238,8 @@ class PostgresStore(Closing):
         return [(name, link) for name in wanted for link in found.get(name, [])]
 
     @_reads
-    def pagerank(
-        self, connection: Connection, state: BuildState, document_ids: Sequence[str]
-    ) -> Mapping[str, float]:
-        rows = connection.execute(
+    def pagerank(self, at: Snapshot, document_ids: Sequence[str]) -> Mapping[str, float]:
+        rows = at.connection.execute(
             "SELECT id, pagerank FROM packwise_documents WHERE id = ANY (%s::text[])",
             (list_to_postgres(dict.fromkeys(document_ids)),),
         )
@@ -348,12 +310,10 @@ class PostgresStore(Closing):
         return self._pool.run(in_transaction)
 
 
-def _passages(
-    connection: Connection, state: BuildState, condition: str, values: Any
-) -> list[tuple[Key, Passage]]:
-    query = f"SELECT {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES} {condition}"
-    rows = connection.execute(query.encode(), values)
-    return [read_passage(row, state.embedder_version) for row in rows]
+def _passages(at: Snapshot, condition: str, *values: Any) -> list[tuple[Key, Passage]]:
+    query = f"SELECT {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES} WHERE {condition}"
+    rows = at.connection.execute(query.encode(), values)
+    return [read_passage(row, at.state.embedder_version) for row in rows]
 
 
 def _read_only(connection: Connection) -> None:
