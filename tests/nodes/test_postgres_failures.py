@@ -108,9 +108,9 @@ def test_a_missing_extension_is_named(own):
 
 
 def test_an_older_extension_is_refused(plain, monkeypatch):
-    from packwise.stores.postgres import extensions
+    from packwise.stores.postgres import migrations
 
-    monkeypatch.setattr(extensions, "VECTOR_VERSION", (99, 0))
+    monkeypatch.setattr(migrations, "VECTOR_VERSION", (99, 0))
     schema = Schema()
     said = message(lambda: init_nodes(schema.url, NodesSchema(DIM, role=schema.role)))
     assert "Packwise needs 99.0" in said

@@ -6,20 +6,24 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.candidates import Fusion
+from packwise.candidates import FUSIONS, Fusion
 from packwise.cli.console import clean, err, number, out, print_json
 
 if TYPE_CHECKING:
     from packwise.models.base import Embedder
     from packwise.nodes.records import FoundNode
-    from packwise.nodes.schema import KeywordRanking, VectorIndexKind
+    from packwise.nodes.schema import VectorIndexKind
 
 _INDEXES = click.Choice(["hnsw", "ivfflat"])
+_RANKINGS = click.Choice(["auto", "pg_textsearch", "sql"])
+_option = partial(click.option, show_default=True)
+_many = partial(click.option, multiple=True)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 _embedder_option = click.option(
     "--embedder", metavar="NAME", help="The embedder of the nodes; see packwise models."
@@ -37,45 +41,21 @@ def db() -> None:
 
 @db.command()
 @click.argument("store")
-@click.option("--dim", type=int, default=384, show_default=True, help="Dimension of the vectors.")
-@click.option("--index", type=_INDEXES, default="hnsw", show_default=True, help="Vector index.")
-@click.option(
-    "--ranking",
-    type=click.Choice(["auto", "pg_textsearch", "sql"]),
-    default="auto",
-    show_default=True,
-    help="What finds the keyword candidates among many nodes.",
-)
-@click.option(
-    "--language",
-    default="english",
-    show_default=True,
-    metavar="NAME",
-    help="The server's text search configuration.",
-)
-@click.option(
-    "--role",
-    default="packwise_app",
-    show_default=True,
-    metavar="NAME",
-    help="The role that applications work as; created if it is missing.",
-)
+@_option("--dim", type=int, default=384, help="Dimension of the vectors.")
+@_option("--index", type=_INDEXES, default="hnsw", help="Vector index.")
+@_option("--ranking", type=_RANKINGS, default="auto", help="How to find keywords in many nodes.")
+@_option("--language", default="english", metavar="NAME", help="Text search configuration.")
+@_option("--role", default="packwise_app", metavar="NAME", help="Role that applications use.")
 @_json_option
-def init(
-    store: str,
-    dim: int,
-    index: VectorIndexKind,
-    ranking: KeywordRanking,
-    language: str,
-    role: str,
-    as_json: bool,
-) -> None:
-    """Create the tables and functions in STORE, or bring them up to date."""
+def init(store: str, as_json: bool, **options: Any) -> None:
+    """Create the tables and functions in STORE, or bring them up to date.
+
+    Applications work as the role, which is created if it is missing.
+    """
     from packwise.nodes.schema import NodesSchema, init_nodes
     from packwise.nodes.store import NodeStore
 
-    schema = NodesSchema(dim, language=language, role=role, index=index, ranking=ranking)
-    done = init_nodes(store, schema)
+    done = init_nodes(store, NodesSchema(**options))
     with NodeStore(store) as nodes:
         settings, location = dict(nodes.settings()), nodes.location
     if as_json:
@@ -92,9 +72,7 @@ def init(
 @click.option("--dataset", default="", metavar="NAME", help="For lines without a dataset_name.")
 @_embedder_option
 @_json_option
-def import_(
-    store: str, file: Path, tenant: str, dataset: str, embedder: str | None, as_json: bool
-) -> None:
+def import_(store: str, file: Path, embedder: str | None, as_json: bool, **options: str) -> None:
     """Import the nodes of FILE, one JSON object per line, into STORE.
 
     A line has tenant_id, node_type, and any of dataset_name, title, summary,
@@ -107,41 +85,28 @@ def import_(
 
     started = time.perf_counter()
     with NodeStore(store) as nodes, _progress("importing", quiet=as_json) as show:
-        report = import_nodes(
-            nodes, file, _loader(embedder), tenant=tenant, dataset=dataset, progress=show
-        )
+        report = import_nodes(nodes, file, _loader(embedder), **options, progress=show)
     _show_report(nodes.location, asdict(report), started, as_json)
 
 
 @db.command()
 @click.argument("store")
 @click.option("--from", "source", required=True, metavar="URL", help="The database to read.")
-@click.option("--tenant", required=True, metavar="ID", help="The tenant of the nodes.")
-@click.option(
-    "--dataset",
-    default="",
-    metavar="NAME",
-    help="The data set of the nodes (default: the name of the database).",
-)
-@click.option("--schema", "schemas", multiple=True, metavar="NAME", help="Only this schema.")
-@click.option("--samples", default=5, show_default=True, help="Values to keep per column.")
+@click.option("--tenant", required=True, metavar="ID", help="Tenant of the nodes.")
+@click.option("--dataset", default="", metavar="NAME", help="Data set of the nodes.")
+@_many("--schema", "schemas", metavar="NAME", help="Only this schema.")
+@_option("--samples", default=5, help="Values to keep per column.")
 @_embedder_option
 @_json_option
 def introspect(
-    store: str,
-    source: str,
-    tenant: str,
-    dataset: str,
-    schemas: tuple[str, ...],
-    samples: int,
-    embedder: str | None,
-    as_json: bool,
+    store: str, source: str, dataset: str, embedder: str | None, as_json: bool, **options: Any
 ) -> None:
     """Turn the columns of a live database into field nodes of STORE.
 
     Reads the comment, the type, the keys and a few values of each column; with --samples 0, no
-    values. Run it again to follow changes: only columns that changed are embedded, and the nodes
-    of columns that no longer exist are removed.
+    values. The data set is named after the database unless --dataset names it. Run it again to
+    follow changes: only columns that changed are embedded, and the nodes of columns that no
+    longer exist are removed.
     """
     from packwise.nodes.introspection import follow_catalogue
     from packwise.nodes.store import NodeStore
@@ -150,41 +115,19 @@ def introspect(
     started = time.perf_counter()
     name = dataset or database_name(source)
     with NodeStore(store) as nodes, _progress("embedding", quiet=as_json) as show:
-        report = follow_catalogue(
-            nodes,
-            source,
-            _loader(embedder),
-            tenant=tenant,
-            dataset=name,
-            schemas=schemas,
-            samples=samples,
-            progress=show,
-        )
+        load = _loader(embedder)
+        report = follow_catalogue(nodes, source, load, dataset=name, **options, progress=show)
     _show_report(nodes.location, {"dataset": name, **asdict(report)}, started, as_json)
 
 
 @db.command()
 @click.argument("store")
 @click.argument("query")
-@click.option(
-    "--tenant",
-    "tenants",
-    multiple=True,
-    required=True,
-    metavar="ID",
-    help="A tenant to search; can be given more than once.",
-)
-@click.option("--type", "types", multiple=True, metavar="NAME", help="Only nodes of this type.")
-@click.option(
-    "--dataset", "datasets", multiple=True, metavar="NAME", help="Only nodes of this data set."
-)
-@click.option("-k", default=10, show_default=True, help="Number of nodes.")
-@click.option(
-    "--fusion",
-    type=click.Choice(get_args(Fusion)),
-    default="weighted",
-    help="How to combine keyword and vector scores.",
-)
+@_many("--tenant", "tenants", required=True, metavar="ID", help="Search this tenant's nodes.")
+@_many("--type", "types", metavar="NAME", help="Only nodes of this type.")
+@_many("--dataset", "datasets", metavar="NAME", help="Only nodes of this data set.")
+@_option("-k", default=10, help="Number of nodes.")
+@_option("--fusion", type=click.Choice(FUSIONS), default="weighted", help="How to fuse scores.")
 @_embedder_option
 @_json_option
 def search(**options: Any) -> None:

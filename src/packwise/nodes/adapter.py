@@ -22,7 +22,7 @@ from packwise.nodes.records import (
     FoundNode,
     KnowledgeNode,
 )
-from packwise.nodes.store import NodeStore
+from packwise.nodes.store import Names, NodeStore
 from packwise.settings import Settings
 from packwise.stores.context_managers import Closing
 
@@ -34,7 +34,6 @@ here, and those differ between questions with the same SQL."""
 CACHED_EMBEDDINGS = 2048
 STATEMENT_TIMEOUT_MS = 30_000
 
-Names = str | Sequence[str] | None
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -67,9 +66,7 @@ class KnowledgeVerseAdapter(Closing):
         self, tenant_id: str, dataset_name: Names = None, node_type: Names = None
     ) -> list[KnowledgeNode]:
         """The tenant's nodes of that data set and type, unranked, by id."""
-        return self.store.get(
-            [tenant_id], node_types=_names(node_type), datasets=_names(dataset_name)
-        )
+        return self.store.get([tenant_id], node_types=node_type, datasets=dataset_name)
 
     def get_similar_nodes(
         self,
@@ -87,8 +84,8 @@ class KnowledgeVerseAdapter(Closing):
             query_embedding,
             [tenant_id],
             k=top_k,
-            node_types=_names(node_types),
-            datasets=_names(dataset_name),
+            node_types=node_types,
+            datasets=dataset_name,
         )
         return [h for h in found if h.vector is not None and h.vector >= similarity_threshold]
 
@@ -117,8 +114,8 @@ class KnowledgeVerseAdapter(Closing):
             self.embed(query_text) if query_embedding is None else query_embedding,
             tenant_ids,
             k=top_k,
-            node_types=_names(node_types),
-            datasets=_names(dataset_names),
+            node_types=node_types,
+            datasets=dataset_names,
             bm25_weight=bm25_weight,
             vector_weight=vector_weight,
             fusion=fusion,
@@ -273,9 +270,3 @@ class AsyncKnowledgeVerseAdapter:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-def _names(names: Names) -> list[str]:
-    if names is None:
-        return []
-    return [names] if isinstance(names, str) else list(names)

@@ -21,6 +21,7 @@ from packwise.stores.postgres.migrations import load_sql
 if TYPE_CHECKING:
     from packwise.stores.postgres.connections import Connection
 
+_READ_ONLY = "SET default_transaction_read_only = on"
 _SAMPLED_ROWS = 1000
 _MAX_SAMPLE_LENGTH = 80
 
@@ -115,7 +116,7 @@ def field_nodes(
     ``samples`` is the number of distinct values to keep per column. They are data: use 0 where
     data must not leave its table.
     """
-    pool = PostgresPool(url, size=1, configure=_set_read_only)
+    pool = PostgresPool(url, size=1, configure=lambda c: c.execute(_READ_ONLY))
     try:
         with pool.lend() as connection:
             query = load_sql(__name__, "columns")
@@ -127,10 +128,6 @@ def field_nodes(
             ]
     finally:
         pool.close()
-
-
-def _set_read_only(connection: Connection) -> None:
-    connection.execute("SET default_transaction_read_only = on")
 
 
 def _samples(connection: Connection, column: _Column, count: int) -> list[str]:

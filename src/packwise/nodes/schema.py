@@ -10,8 +10,13 @@ from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageErr
 from packwise.stores.bm25 import K1, B
 from packwise.stores.postgres.connections import PostgresPool
 from packwise.stores.postgres.errors import translated_errors
-from packwise.stores.postgres.extensions import create_textsearch, require_vector
-from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate
+from packwise.stores.postgres.migrations import (
+    SchemaStep,
+    create_textsearch,
+    load_sql,
+    migrate,
+    require_vector,
+)
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.connections import Connection

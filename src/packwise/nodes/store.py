@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _MAX_RESULTS = 1000
 _COLUMNS = ", ".join(f"k.{field.name}" for field in fields(KnowledgeNode))
 
+Names = str | Sequence[str] | None
 _T = TypeVar("_T")
 
 
@@ -89,8 +90,8 @@ class NodeStore(Closing):
         self,
         tenants: Sequence[str],
         *,
-        node_types: Sequence[str] = (),
-        datasets: Sequence[str] = (),
+        node_types: Names = None,
+        datasets: Names = None,
     ) -> list[KnowledgeNode]:
         """The tenants' nodes that pass the filters, by id."""
         rows = self._fetch(
@@ -111,8 +112,8 @@ class NodeStore(Closing):
         tenants: Sequence[str],
         *,
         k: int,
-        node_types: Sequence[str] = (),
-        datasets: Sequence[str] = (),
+        node_types: Names = None,
+        datasets: Names = None,
         bm25_weight: float = 0.4,
         vector_weight: float = 0.6,
         fusion: Fusion = "weighted",
@@ -326,10 +327,11 @@ def _upsert(connection: Connection, rows: Sequence[Sequence[Any]]) -> NodeWrite:
     return NodeWrite(tuple(i for (i,) in ids), len(rows) - stored, stored - same, same)
 
 
-def _filters(node_types: Sequence[str], datasets: Sequence[str]) -> dict[str, Any]:
+def _filters(node_types: Names, datasets: Names) -> dict[str, Any]:
+    named = {"types": node_types, "datasets": datasets}
     return {
-        "types": json_to_postgres(list(node_types)),
-        "datasets": json_to_postgres(list(datasets)),
+        name: json_to_postgres([values] if isinstance(values, str) else list(values or ()))
+        for name, values in named.items()
     }
 
 

@@ -92,9 +92,9 @@ def create_or_open_store(argument: str) -> Store:
     """Open a store to build it, whether or not it is there yet; nothing is made before its
     writer is used. Raises ``NotAStore`` where something else is in the way."""
     if argument.startswith(_POSTGRES):
-        from packwise.stores.postgres.store import create_or_open_postgres
+        from packwise.stores.postgres.store import PostgresStore
 
-        return create_or_open_postgres(argument)
+        return PostgresStore(argument)
     if argument.startswith(("qdrant+http://", "qdrant+https://")):
         from packwise.stores.qdrant.store import create_or_open_qdrant
 

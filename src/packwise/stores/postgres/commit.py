@@ -86,14 +86,12 @@ def build_vector_index(connection: Connection, dim: int) -> None:
 
     Runs outside a transaction and blocks no one: until it is there, searches scan all vectors.
     """
-    row = connection.execute(
-        "SELECT (SELECT count(*) FROM packwise_passages), to_regclass(%s) IS NOT NULL,"
+    passages, valid = connection.execute(
+        "SELECT (SELECT count(*) FROM packwise_passages),"
         " (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s))",
-        (VECTOR_INDEX, VECTOR_INDEX),
-    ).fetchone()
-    assert row is not None
-    passages, exists, valid = row
-    if exists and not valid:
+        (VECTOR_INDEX,),
+    ).fetchone() or (0, None)
+    if valid is False:
         # A build that was killed leaves an index that no search may use.
         connection.execute(f"DROP INDEX {VECTOR_INDEX}".encode())
     if passages < INDEXED_PASSAGES or valid:

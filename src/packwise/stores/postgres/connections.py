@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from packwise.errors import StoreBusy, StoreError, UsageError
 from packwise.stores.postgres.errors import is_lost, translate, translated_errors
-from packwise.stores.postgres.extensions import show_extensions
+from packwise.stores.postgres.migrations import show_extensions
 
 if TYPE_CHECKING:
     import psycopg
@@ -116,7 +116,7 @@ class PostgresPool:
         *,
         size: int = 8,
         wait: float = 30.0,
-        configure: Callable[[Connection], None] | None = None,
+        configure: Callable[[Connection], object] | None = None,
     ) -> None:
         self.location = hide_password(url)
         self._connector = _Connector(check_url(url), configure)
@@ -227,7 +227,7 @@ class PostgresPool:
 class _Connector:
     """Opens connections, and keeps the last failure for callers who wait for one."""
 
-    def __init__(self, url: str, configure: Callable[[Connection], None] | None) -> None:
+    def __init__(self, url: str, configure: Callable[[Connection], object] | None) -> None:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
         defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "packwise"}

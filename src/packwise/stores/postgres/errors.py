@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,30 +21,15 @@ from packwise.errors import (
 if TYPE_CHECKING:
     import psycopg
 
-
-_DOWN = (
-    "connection refused",
-    "no such file or directory",
-    "could not translate host name",
-    "name or service not known",
-    "failed to resolve host",
-    "network is unreachable",
-    "no route to host",
-    "timeout expired",
-    "connection timeout",
+_DOWN = re.compile(
+    "connection refused|no such file or directory|could not translate host name"
+    "|name or service not known|failed to resolve host|network is unreachable|no route to host"
+    "|timeout expired|connection timeout"
 )
-_BROKEN_OR_STARTING = (
-    "server closed the connection",
-    "closed unexpectedly",
-    "connection is closed",
-    "connection is lost",
-    "connection reset",
-    "terminating connection",
-    "broken pipe",
-    "starting up",
-    "shutting down",
-    "in recovery mode",
-    "not yet accepting connections",
+_LOST = re.compile(
+    "server closed the connection|closed unexpectedly|connection is closed|connection is lost"
+    "|connection reset|terminating connection|broken pipe|starting up|shutting down"
+    "|in recovery mode|not yet accepting connections"
 )
 
 
@@ -75,10 +61,8 @@ def is_lost(error: BaseException) -> bool:
 
     if isinstance(error, (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow)):
         return True
-    text = str(error).lower()
-    return isinstance(error, psycopg.OperationalError) and (
-        error.sqlstate is None and any(sign in text for sign in _BROKEN_OR_STARTING)
-    )
+    unknown = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    return unknown and _LOST.search(str(error).lower()) is not None
 
 
 def _first_line(error: BaseException) -> str:
@@ -108,7 +92,7 @@ def _connection_error(error: psycopg.Error, message: str, location: str) -> Pack
         return StoreUnreachable(
             f"{location}: {message}", fix="name a user of that server in the URL"
         )
-    if any(sign in text for sign in _DOWN):
+    if _DOWN.search(text):
         return StoreUnreachable(
             f"no PostgreSQL server answers at {location}",
             fix="start it, or check host and port in the URL",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
 from packwise.errors import StoreMissing
 from packwise.stores.base import Vectors
+from packwise.stores.checks import Identity
 from packwise.stores.pack.rows import storable
 
 if TYPE_CHECKING:
@@ -153,6 +154,10 @@ class BuildState:
     @property
     def version(self) -> str:
         return f"{self.generation}-{self.token}"
+
+    @property
+    def identity(self) -> Identity:
+        return self.embedder, self.embedder_version, self.dim
 
     @property
     def average_length(self) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from packwise.candidates import Filter
@@ -34,33 +33,10 @@ def integers(keys: Sequence[Key]) -> list[int]:
     return [key for key in keys if isinstance(key, int) and key in _KEYS]
 
 
-@dataclass(frozen=True, slots=True)
-class SqlCondition:
-    """A condition in SQL, with its bound values."""
-
-    sql: str
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-
-
-def passage_condition(where: Filter, among: Sequence[Key] | None) -> SqlCondition:
-    """What a passage ``p`` must fulfil to be found."""
-    parts: list[str] = []
+def _condition(where: Filter, among: Sequence[Key] | None) -> tuple[str, dict[str, Any]]:
+    """What a passage ``p`` must fulfil to be found: SQL, and its bound values."""
     values: dict[str, Any] = {}
-    if where:
-        documents = _document_condition(where)
-        parts.append(
-            f"p.document IN (SELECT d.key FROM packwise_documents AS d WHERE {documents.sql})"
-        )
-        values.update(documents.values)
-    if among is not None:
-        parts.append("p.key = ANY (%(among)s::bigint[])")
-        values["among"] = integers(among)
-    return SqlCondition(" AND ".join(parts) or "true", values)
-
-
-def _document_condition(where: Filter) -> SqlCondition:
     parts: list[str] = []
-    values: dict[str, Any] = {}
 
     def require(part: str, **bound: Any) -> None:
         parts.append(part)
@@ -84,18 +60,25 @@ def _document_condition(where: Filter) -> SqlCondition:
     if where.acl:
         groups = list_to_postgres(group.strip() for group in where.acl)
         require("(d.groups = '{}' OR d.groups && %(acl)s::text[])", acl=groups)
-    return SqlCondition(" AND ".join(parts) or "true", values)
+    sql = "true"
+    if parts:
+        documents = f"SELECT d.key FROM packwise_documents AS d WHERE {' AND '.join(parts)}"
+        sql = f"p.document IN ({documents})"
+    if among is not None:
+        sql += " AND p.key = ANY (%(among)s::bigint[])"
+        values["among"] = integers(among)
+    return sql, values
 
 
 def search_vectors(
     at: Snapshot, vector: Vectors, k: int, where: Filter, among: Sequence[Key] | None
 ) -> list[Match]:
     """The ``k`` passages of highest cosine, by the index where there are many."""
-    condition = passage_condition(where, among)
-    values = {**condition.values, "vector": vector_literal(vector), "k": k}
-    allowed = raw_sql(condition.sql)
+    condition, values = _condition(where, among)
+    values |= {"vector": vector_literal(vector), "k": k}
+    allowed = raw_sql(condition)
     found: list[tuple[Any, ...]] = []
-    if among is None and vector.any() and _is_large(at, condition, where):
+    if among is None and vector.any() and _is_large(at, condition, values, where):
         at.connection.execute(
             "SELECT set_config('hnsw.iterative_scan', 'strict_order', true),"
             " set_config('hnsw.ef_search', %s, true)",
@@ -109,7 +92,7 @@ def search_vectors(
     return [Match(key, 1.0 - distance) for key, distance in found]
 
 
-def _is_large(at: Snapshot, condition: SqlCondition, where: Filter) -> bool:
+def _is_large(at: Snapshot, condition: str, values: dict[str, Any], where: Filter) -> bool:
     """Whether the search covers enough passages to use the approximate index."""
     if at.state.passages <= EXACT_PASSAGES:
         return False
@@ -121,9 +104,9 @@ def _is_large(at: Snapshot, condition: SqlCondition, where: Filter) -> bool:
     if not where:
         return True
     (count,) = at.connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 FROM packwise_passages AS p WHERE {condition.sql}"
+        f"SELECT count(*) FROM (SELECT 1 FROM packwise_passages AS p WHERE {condition}"
         f" LIMIT {EXACT_PASSAGES + 1}) AS allowed".encode(),
-        condition.values,
+        values,
     ).fetchone() or (0,)
     return count > EXACT_PASSAGES
 
@@ -132,15 +115,14 @@ def search_keywords(
     at: Snapshot, terms: Sequence[str], k: int, where: Filter, among: Sequence[Key] | None
 ) -> list[Match]:
     """The ``k`` passages of highest BM25."""
-    condition = passage_condition(where, among)
+    condition, values = _condition(where, among)
     query = load_sql(
         __name__,
         "bm25",
         join=raw_sql("JOIN packwise_passages AS p ON p.key = x.passage" if where else ""),
-        condition=raw_sql(condition.sql.replace("p.key", "x.passage")),
+        condition=raw_sql(condition.replace("p.key", "x.passage")),
     )
-    values = {
-        **condition.values,
+    values |= {
         "terms": list_to_postgres(dict.fromkeys(terms)),
         "k": k,
         "k1": bm25.K1,

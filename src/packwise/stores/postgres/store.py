@@ -75,11 +75,6 @@ def open_postgres(url: str) -> PostgresStore:
     return store
 
 
-def create_or_open_postgres(url: str) -> PostgresStore:
-    """Open a database to build in it; its writer creates the tables."""
-    return PostgresStore(url)
-
-
 class PostgresStore(Closing):
     """Passages of one database (of the first schema of its search path). Safe to use from
     several threads; sees a finished build at the next call."""

@@ -17,12 +17,7 @@ from packwise.documents import Document, Passage
 from packwise.errors import StoreBusy, StoreError, UsageError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
-from packwise.stores.checks import (
-    Identity,
-    embedders_would_mix,
-    other_embedder,
-    passage_vectors,
-)
+from packwise.stores.checks import embedders_would_mix, other_embedder, passage_vectors
 from packwise.stores.context_managers import Build
 from packwise.stores.entity_extraction import check_extractions
 from packwise.stores.pack.commit import Plan
@@ -30,9 +25,8 @@ from packwise.stores.pack.rows import checked, pack_payload, storable
 from packwise.stores.postgres.commit import build_vector_index, switch
 from packwise.stores.postgres.connections import PostgresPool
 from packwise.stores.postgres.errors import translated_errors
-from packwise.stores.postgres.extensions import require_vector
-from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate
-from packwise.stores.postgres.rows import BuildState, from_postgres, read_state, to_postgres
+from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate, require_vector
+from packwise.stores.postgres.rows import from_postgres, read_state, to_postgres
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.connections import Connection
@@ -70,7 +64,7 @@ class PostgresWriter(Build):
         allow_mismatch: bool = False,
     ) -> None:
         self._location = pool.location
-        self._embedder = embedder
+        self._identity = (embedder, embedder_version, dim)
         self._version = embedder_version
         self._dim = dim
         self._guard = threading.RLock()
@@ -81,7 +75,6 @@ class PostgresWriter(Build):
         self._vectors: dict[str, bytes] = {}
         self._since = 0.0
         self._reembed = False
-        self._done = False
         connection = pool.dedicated()
         self._connection: Connection | None = connection
         try:
@@ -171,10 +164,9 @@ class PostgresWriter(Build):
             state = read_state(connection)
             plan = self._plan(connection, prune)
             if self._reembed and plan.unchanged:
-                raise embedders_would_mix(plan.unchanged, _identity(state))
+                raise embedders_would_mix(plan.unchanged, state.identity)
             if plan.taken or plan.removed or state.generation == 0:
-                identity = (self._embedder, self._version, self._dim)
-                switch(connection, state, plan, identity, reembed=self._reembed)
+                switch(connection, state, plan, self._identity, reembed=self._reembed)
                 self._update_indexes(connection)
             elif prune:
                 with connection.transaction():
@@ -189,7 +181,6 @@ class PostgresWriter(Build):
     def close(self) -> None:
         """End the build and let others write; staged documents stay for the next build."""
         with self._guard:
-            self._done = True
             connection, self._connection = self._connection, None
             if connection is None:
                 return
@@ -212,10 +203,9 @@ class PostgresWriter(Build):
                 f"another build is writing to {self._location}", fix="wait for it to end"
             )
         state = read_state(connection)
-        mine = (self._embedder, self._version, self._dim)
-        if state.passages and _identity(state) != mine:
+        if state.passages and state.identity != self._identity:
             if not allow_mismatch:
-                raise other_embedder(self._location, _identity(state), mine)
+                raise other_embedder(self._location, state.identity, self._identity)
             self._reembed = True
         with connection.transaction():
             for table in (b"packwise_staged", b"packwise_staged_vectors"):
@@ -231,7 +221,7 @@ class PostgresWriter(Build):
             self._known.update((from_postgres(k), from_postgres(v)) for k, v in rows)
 
     def _writable(self) -> Connection:
-        if self._done or self._connection is None:
+        if self._connection is None:
             raise UsageError("this build has ended", fix="start another with writer()")
         return self._connection
 
@@ -287,7 +277,3 @@ def _locked(connection: Connection, pause: float) -> bool:
         "SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))", (_LOCK,)
     ).fetchone()
     return row is not None and row[0]
-
-
-def _identity(state: BuildState) -> Identity:
-    return state.embedder, state.embedder_version, state.dim
