@@ -99,7 +99,7 @@ def import_(store: str, file: Path, embedder: str | None, as_json: bool, **optio
 @_embedder_option
 @_json_option
 def introspect(
-    store: str, source: str, dataset: str, embedder: str | None, as_json: bool, **options: Any
+    store: str, source: str, embedder: str | None, as_json: bool, **options: Any
 ) -> None:
     """Turn the columns of a live database into field nodes of STORE.
 
@@ -110,14 +110,11 @@ def introspect(
     """
     from packwise.nodes.introspection import follow_catalogue
     from packwise.nodes.store import NodeStore
-    from packwise.stores.postgres.connections import database_name
 
     started = time.perf_counter()
-    name = dataset or database_name(source)
     with NodeStore(store) as nodes, _progress("embedding", quiet=as_json) as show:
-        load = _loader(embedder)
-        report = follow_catalogue(nodes, source, load, dataset=name, **options, progress=show)
-    _show_report(nodes.location, {"dataset": name, **asdict(report)}, started, as_json)
+        report = follow_catalogue(nodes, source, _loader(embedder), **options, progress=show)
+    _show_report(nodes.location, asdict(report), started, as_json)
 
 
 @db.command()
@@ -188,6 +185,8 @@ def search_nodes(
 
 def _record(rank: int, hit: FoundNode) -> dict[str, Any]:
     node = hit.node
+    names = ("vector", "bm25", "keyword", "combined", "final")
+    scores = {name: getattr(hit, name) for name in names}
     return {
         "rank": rank,
         "id": node.node_key,
@@ -200,13 +199,7 @@ def _record(rank: int, hit: FoundNode) -> dict[str, Any]:
         "text": node.content or node.content_description or node.summary,
         "metadata": dict(node.metadata),
         "band": hit.band,
-        "scores": {
-            "vector": None if hit.vector is None else round(hit.vector, 6),
-            "bm25": round(hit.bm25, 6),
-            "keyword": round(hit.keyword, 6),
-            "combined": round(hit.combined, 6),
-            "final": round(hit.final, 6),
-        },
+        "scores": {name: None if s is None else round(s, 6) for name, s in scores.items()},
     }
 
 

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packwise.errors import SourceError
 from packwise.models.base import Embedder
 from packwise.nodes.records import FIELD, KnowledgeNode
 from packwise.nodes.store import NodeStore
-from packwise.stores.postgres.connections import PostgresPool
+from packwise.stores.postgres.connections import Connection, PostgresPool, database_identity
+from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import load_sql
 
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
-
-_READ_ONLY = "SET default_transaction_read_only = on"
 _SAMPLED_ROWS = 1000
 _MAX_SAMPLE_LENGTH = 80
 
@@ -43,6 +41,7 @@ class _Column:
 class CatalogueReport:
     """What happened to the nodes of a catalogue; ``fields`` is how many there are now."""
 
+    dataset: str
     fields: int
     added: int
     changed: int
@@ -56,17 +55,19 @@ def follow_catalogue(
     embedder: Callable[[], Embedder],
     *,
     tenant: str,
-    dataset: str,
+    dataset: str = "",
     schemas: Sequence[str] = (),
     samples: int = 5,
     progress: Callable[[int, int], None] | None = None,
 ) -> CatalogueReport:
-    """Make a tenant's data set match the columns of the database at ``url``.
+    """Make a tenant's data set match the columns of the database at ``url``, whose name is the
+    default for ``dataset``.
 
     Field nodes from elsewhere, or from other schemas, stay. ``progress`` is called with the
     number of nodes embedded and the number to embed in all. Raises ``SourceError``, with nothing
     changed, if there is no column to read.
     """
+    dataset = dataset or database_identity(url)[-1]
     found = field_nodes(url, tenant=tenant, dataset=dataset, schemas=schemas, samples=samples)
     if not found:
         where = f"schema {', '.join(schemas)}" if schemas else "that database"
@@ -92,15 +93,14 @@ def follow_catalogue(
     gone = [
         node.node_id
         for node in store.get([tenant], node_types=[FIELD], datasets=[dataset])
-        if node.node_id is not None and node.node_key not in keys and _was_read(node, schemas)
+        if node.node_id is not None
+        and node.node_key not in keys
+        and (schema := node.metadata.get("schema")) is not None
+        and (not schemas or schema in schemas)
     ]
     removed = store.delete(gone, [tenant]) if gone else 0
-    return CatalogueReport(len(found), added, changed, removed, len(found) - added - changed)
-
-
-def _was_read(node: KnowledgeNode, schemas: Sequence[str]) -> bool:
-    schema = node.metadata.get("schema")
-    return schema is not None and (not schemas or schema in schemas)
+    unchanged = len(found) - added - changed
+    return CatalogueReport(dataset, len(found), added, changed, removed, unchanged)
 
 
 def field_nodes(
@@ -116,18 +116,15 @@ def field_nodes(
     ``samples`` is the number of distinct values to keep per column. They are data: use 0 where
     data must not leave its table.
     """
-    pool = PostgresPool(url, size=1, configure=lambda c: c.execute(_READ_ONLY))
-    try:
-        with pool.lend() as connection:
-            query = load_sql(__name__, "columns")
-            rows = connection.execute(query, {"schemas": list(schemas)}).fetchall()
-            columns = [_Column(*row) for row in rows]
-            return [
-                _node(column, _samples(connection, column, samples), tenant, dataset)
-                for column in columns
-            ]
-    finally:
-        pool.close()
+    pool = PostgresPool(url)
+    query = load_sql(__name__, "columns")
+    with closing(pool.dedicated()) as connection, translated_errors(pool.location):
+        connection.execute("SET default_transaction_read_only = on")
+        rows = connection.execute(query, {"schemas": list(schemas)}).fetchall()
+        return [
+            _node(column, _samples(connection, column, samples), tenant, dataset)
+            for column in (_Column(*row) for row in rows)
+        ]
 
 
 def _samples(connection: Connection, column: _Column, count: int) -> list[str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
 from packwise.stores.bm25 import K1, B
-from packwise.stores.postgres.connections import PostgresPool
+from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import (
     SchemaStep,
@@ -17,9 +17,6 @@ from packwise.stores.postgres.migrations import (
     migrate,
     require_vector,
 )
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
 
 VectorIndexKind = Literal["hnsw", "ivfflat"]
 KeywordRanking = Literal["auto", "pg_textsearch", "sql"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,12 +22,14 @@ from packwise.nodes.schema import read_settings
 from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
 from packwise.stores.context_managers import Closing
-from packwise.stores.postgres.connections import PostgresPool, hide_password, is_postgres
+from packwise.stores.postgres.connections import (
+    Connection,
+    PostgresPool,
+    hide_password,
+    is_postgres,
+)
 from packwise.stores.postgres.migrations import load_sql
 from packwise.stores.postgres.rows import copy_rows, json_to_postgres, vector_literal
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
 
 _MAX_RESULTS = 1000
 _COLUMNS = ", ".join(f"k.{field.name}" for field in fields(KnowledgeNode))
@@ -53,10 +55,9 @@ def has_nodes(url: str, tenant: str) -> bool:
     from packwise.stores.postgres.store import PostgresStore
 
     with NodeStore(url, pool_size=1) as nodes, PostgresStore(url, pool_size=1) as passages:
-        try:
+        with suppress(StoreMissing):
             return nodes.count([tenant]) > 0 or not passages.has_passages()
-        except StoreMissing:
-            return False
+    return False
 
 
 class NodeStore(Closing):

@@ -6,7 +6,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from packwise.stores.entity_extraction import extraction_payload
 from packwise.stores.pack.commit import Plan
 from packwise.stores.pack.rows import groups, passage_of, unpack_payload
 from packwise.stores.pagerank import pagerank
+from packwise.stores.postgres.connections import Connection
 from packwise.stores.postgres.migrations import load_sql
 from packwise.stores.postgres.naming import find_entities, titles
 from packwise.stores.postgres.rows import (
@@ -30,9 +31,6 @@ from packwise.stores.postgres.rows import (
 )
 from packwise.stores.postgres.search import VECTOR_INDEX
 
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
-
 INDEXED_PASSAGES = 5_000
 """The number of passages from which on their vectors are indexed."""
 
@@ -40,7 +38,7 @@ _BATCH = 64
 """Documents that are written together."""
 
 
-def switch(
+def apply_plan(
     connection: Connection,
     state: BuildState,
     plan: Plan,
@@ -203,15 +201,10 @@ def _document_keys(
 
 def _document_row(document: Document) -> tuple[Any, ...]:
     """The columns of a document; ``copy_rows`` makes the texts fit to store."""
+    blocks = [[[b.kind.value, b.start, b.end] for b in s.blocks] for s in document.sections]
     sections = [
-        [
-            list_to_postgres(s.path),
-            s.level,
-            s.start,
-            s.end,
-            [[b.kind.value, b.start, b.end] for b in s.blocks],
-        ]
-        for s in document.sections
+        [list_to_postgres(s.path), s.level, s.start, s.end, own]
+        for s, own in zip(document.sections, blocks, strict=True)
     ]
     metadata = {to_postgres(k): to_postgres(v) for k, v in document.metadata.items()}
     return (

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[tuple[Any, ...]]
     """A connection whose rows are tuples."""
+else:
+    Connection = Any
 
 T = TypeVar("T")
 
-SCHEMES = ("postgresql://", "postgres://")
 _PASSWORD = re.compile(r"(\bpassword=)[^&]*")
 
 _CONNECT_SECONDS = 10
-_CLOSE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 """How long a caller waits for a connection before it looks for a failure to connect."""
 _RETRY_PAUSES = (0.0, 0.2, 0.8, 2.0)
@@ -49,7 +49,7 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 def is_postgres(argument: str) -> bool:
     """Whether a STORE argument names a PostgreSQL database."""
-    return argument.startswith(SCHEMES)
+    return argument.startswith(("postgresql://", "postgres://"))
 
 
 def check_url(url: str) -> str:
@@ -88,13 +88,8 @@ def hide_password(url: str) -> str:
     return f"{scheme}{separator}{user}{at}{host}{question}{options}"
 
 
-def database_name(url: str) -> str:
-    """The database that a URL names."""
-    return database_identity(url)[-1]
-
-
 def database_identity(url: str) -> tuple[str, ...]:
-    """Server, user, session options and database of a URL: they decide which tables it means."""
+    """Host, port, user, session options and database of a URL: what decides its tables."""
     from psycopg.conninfo import conninfo_to_dict
 
     named = conninfo_to_dict(check_url(url))
@@ -116,7 +111,7 @@ class PostgresPool:
         *,
         size: int = 8,
         wait: float = 30.0,
-        configure: Callable[[Connection], object] | None = None,
+        configure: Callable[[Connection], None] | None = None,
     ) -> None:
         self.location = hide_password(url)
         self._connector = _Connector(check_url(url), configure)
@@ -136,22 +131,16 @@ class PostgresPool:
         lost = False
         while True:
             try:
-                with self._borrowed() as connection:
+                with self.lend() as connection:
                     return work(connection)
             except psycopg.Error as error:
-                pause = next(pauses, None)
                 # A server that never answered is down; one that broke off may come back.
                 lost = lost or is_lost(error)
                 again = retry and lost and isinstance(error, psycopg.OperationalError)
-                if pause is None or not again:
+                pause = next(pauses, None) if again else None
+                if pause is None:
                     raise translate(error, self.location) from error
                 time.sleep(pause)
-
-    @contextmanager
-    def lend(self) -> Generator[Connection]:
-        """A connection for the length of a ``with`` block; raises Packwise's errors."""
-        with translated_errors(self.location), self._borrowed() as connection:
-            yield connection
 
     def dedicated(self) -> Connection:
         """A connection outside the pool, in autocommit; the caller closes it."""
@@ -164,10 +153,11 @@ class PostgresPool:
             self._closed = True
             pool, own = self._pool, self._process == os.getpid()
         if pool is not None and own:
-            pool.close(_CLOSE_SECONDS)
+            pool.close(timeout=1.0)
 
     @contextmanager
-    def _borrowed(self) -> Generator[Connection]:
+    def lend(self) -> Generator[Connection]:
+        """A connection for the length of a ``with`` block; raises the driver's errors."""
         pool = self._opened()
         connection = self._take(pool)
         try:
@@ -227,7 +217,7 @@ class PostgresPool:
 class _Connector:
     """Opens connections, and keeps the last failure for callers who wait for one."""
 
-    def __init__(self, url: str, configure: Callable[[Connection], object] | None) -> None:
+    def __init__(self, url: str, configure: Callable[[Connection], None] | None) -> None:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
         defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "packwise"}

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
 from packwise.errors import StoreMissing
 from packwise.stores.base import Vectors
 from packwise.stores.checks import Identity
 from packwise.stores.pack.rows import storable
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
+from packwise.stores.postgres.connections import Connection
 
 PASSAGE_COLUMNS = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
     p.text, d.id, d.title, d.url, d.lang, d.metadata"""

@@ -7,8 +7,9 @@ has the same index terms and the same BM25 here as in a pack.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from packwise.stores.context_managers import Closing
 from packwise.stores.knowledge import Entity, EntityId, Held, Relation, StoredFact
 from packwise.stores.pack.rows import normalised
 from packwise.stores.postgres import knowledge
-from packwise.stores.postgres.connections import PostgresPool
+from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.migrations import load_sql, raw_sql
 from packwise.stores.postgres.rows import (
     PASSAGE_COLUMNS,
@@ -40,9 +41,6 @@ from packwise.stores.postgres.rows import (
 )
 from packwise.stores.postgres.search import integers, search_keywords, search_vectors
 from packwise.stores.postgres.writer import PostgresWriter
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -291,11 +289,9 @@ class PostgresStore(Closing):
 
     def has_passages(self) -> bool:
         """Whether a build has finished here."""
-        try:
-            self.version()
-        except StoreMissing:
-            return False
-        return True
+        with suppress(StoreMissing):
+            return bool(self.version())
+        return False
 
     def _read(self, query: Callable[[Connection, BuildState], _T]) -> _T:
         def in_transaction(connection: Connection) -> _T:

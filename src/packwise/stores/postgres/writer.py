@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,14 +21,11 @@ from packwise.stores.context_managers import Build
 from packwise.stores.entity_extraction import check_extractions
 from packwise.stores.pack.commit import Plan
 from packwise.stores.pack.rows import checked, pack_payload, storable
-from packwise.stores.postgres.commit import build_vector_index, switch
-from packwise.stores.postgres.connections import PostgresPool
+from packwise.stores.postgres.commit import apply_plan, build_vector_index
+from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate, require_vector
 from packwise.stores.postgres.rows import from_postgres, read_state, to_postgres
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.connections import Connection
 
 _LOCK = 0x70617373
 _LOCK_PAUSES = (0.0, 0.1, 0.3)
@@ -166,7 +162,7 @@ class PostgresWriter(Build):
             if self._reembed and plan.unchanged:
                 raise embedders_would_mix(plan.unchanged, state.identity)
             if plan.taken or plan.removed or state.generation == 0:
-                switch(connection, state, plan, self._identity, reembed=self._reembed)
+                apply_plan(connection, state, plan, self._identity, reembed=self._reembed)
                 self._update_indexes(connection)
             elif prune:
                 with connection.transaction():
