@@ -29,15 +29,10 @@ from packwise.candidates import FUSIONS, Fusion
 from packwise.evaluation.compare import bootstrap_interval
 from packwise.evaluation.data import Half, half_of
 from packwise.models.embedder import load_embedder
-from packwise.nodes.adapter import (
-    EXAMPLE_WEIGHTS,
-    FIELD_WEIGHTS,
-    KnowledgeNode,
-    KnowledgeVerseAdapter,
-)
+from packwise.nodes.adapter import EXAMPLE_WEIGHTS, FIELD_WEIGHTS, KnowledgeVerseAdapter
 from packwise.nodes.importing import read_lines
-from packwise.nodes.schema import NodesSchema
-from packwise.nodes.store import FIELD, QA_EXAMPLE, init_nodes
+from packwise.nodes.records import FIELD, QA_EXAMPLE, KnowledgeNode
+from packwise.nodes.schema import NodesSchema, init_nodes
 from packwise.settings import Settings
 
 SCHEMA = f"packwise_bench_{os.getpid()}"

@@ -19,8 +19,8 @@ import click
 import numpy as np
 import psycopg
 
-from packwise.nodes.schema import VECTOR_INDEX, NodesSchema
-from packwise.nodes.store import NodeStore, index_nodes, init_nodes
+from packwise.nodes.schema import NodesSchema, init_nodes, rebuild_vector_index
+from packwise.nodes.store import NodeStore
 
 SCHEMA = sys.argv[3] if len(sys.argv) == 4 else f"packwise_bench_{os.getpid()}"
 DIM = 384
@@ -62,7 +62,7 @@ def load(url: str, world: World) -> None:
     started = time.perf_counter()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"SET search_path = {SCHEMA}, public")
-        connection.execute(f"DROP INDEX {VECTOR_INDEX}")
+        connection.execute("DROP INDEX idx_knowledge_nodes_embedding")
         for at in range(0, world.nodes, BATCH):
             count = min(BATCH, world.nodes - at)
             vectors, texts = world.vectors(count), world.texts(count, WORDS)
@@ -72,7 +72,7 @@ def load(url: str, world: World) -> None:
                     vector = f"[{','.join(map(str, vectors[i].tolist()))}]"
                     rows.write_row((world.tenants[at + i], "field", texts[i], vector))
     loaded = time.perf_counter()
-    index_nodes(url)
+    rebuild_vector_index(url)
     click.echo(
         f"{world.nodes:,} nodes: loaded in {loaded - started:.0f} s,"
         f" vector index in {time.perf_counter() - loaded:.0f} s"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from packwise.nodes.adapter import KnowledgeNode, KnowledgeVerseAdapter
-from packwise.nodes.schema import NodesSchema
-from packwise.nodes.store import init_nodes
+from packwise.nodes.adapter import KnowledgeVerseAdapter
+from packwise.nodes.records import KnowledgeNode
+from packwise.nodes.schema import NodesSchema, init_nodes
 from packwise.packs.build import build_pack
 from packwise.serving import results
 from packwise.serving.limits import Limits

@@ -14,8 +14,7 @@ from packwise.errors import EmbedderMismatch
 from packwise.library import open_library
 from packwise.packs.build import build_pack
 from packwise.stores.locate import create_or_open_store, open_store
-from packwise.stores.postgres import commit
-from packwise.stores.postgres import store as postgres_store
+from packwise.stores.postgres import commit, search
 from postgres_servers import Schema
 from tests_world import PATIENCE
 
@@ -65,7 +64,7 @@ def test_the_commands_take_the_database_for_a_store(schema, notes):
 
 def test_many_passages_are_found_by_the_index(schema, monkeypatch):
     monkeypatch.setattr(commit, "INDEXED_PASSAGES", 500)
-    monkeypatch.setattr(postgres_store, "EXACT_PASSAGES", 400)
+    monkeypatch.setattr(search, "EXACT_PASSAGES", 400)
     documents = [
         make(f"d{i:04}", f"text number {i}", lang="en" if i % 2 else "de") for i in range(1000)
     ]

@@ -69,9 +69,10 @@ def search(
 ) -> None:
     """Find the passages of STORE that fit QUERY best."""
     if tenant:
-        from packwise.cli.db import has_nodes_of, search_nodes
+        from packwise.cli.db import search_nodes
+        from packwise.nodes.store import has_nodes
 
-        if has_nodes_of(store, tenant):
+        if has_nodes(store, tenant):
             search_nodes(store, query, (tenant,), k=k, fusion=fusion or "weighted", as_json=as_json)
             return
         where = (*where, f"tenant={tenant}")

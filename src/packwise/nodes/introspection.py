@@ -1,45 +1,27 @@
-"""A live database's own catalogue as field nodes: one a column, with its comment, its type and
-a few of its values. Looking again follows the catalogue: what changed is embedded anew, and
-the nodes of columns that are gone go too."""
+"""The columns of a live database as field nodes, with their comments, types and a few values.
+
+Running it again follows the catalogue: only columns that changed are embedded, and the nodes of
+columns that no longer exist are removed.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from packwise.errors import SourceError
 from packwise.models.base import Embedder
-from packwise.nodes.store import FIELD, KnowledgeNode, NodeStore
-from packwise.stores.postgres.errors import speaking
-from packwise.stores.postgres.pool import Pool
+from packwise.nodes.records import FIELD, KnowledgeNode
+from packwise.nodes.store import NodeStore
+from packwise.stores.postgres.connections import Connection, PostgresPool, database_identity
+from packwise.stores.postgres.errors import translated_errors
+from packwise.stores.postgres.migrations import load_sql
 
-if TYPE_CHECKING:
-    from packwise.stores.postgres.driver import Connection
-
-SAMPLED_ROWS = 1000
-_LONGEST_SAMPLE = 80
-_OWN = ("packwise\\_%", "knowledge\\_%")
-
-_COLUMNS = """
-SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
-    coalesce(col_description(c.oid, a.attnum), ''), coalesce(obj_description(c.oid), ''),
-    a.attnotnull,
-    EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = c.oid AND i.indisprimary
-        AND a.attnum = ANY (i.indkey)),
-    (SELECT f.confrelid::regclass::text FROM pg_constraint AS f WHERE f.conrelid = c.oid
-        AND f.contype = 'f' AND f.conkey = ARRAY[a.attnum] LIMIT 1)
-FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
-    AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_%%'
-    AND (%(schemas)s::text[] = '{}' OR n.nspname = ANY (%(schemas)s::text[]))
-    AND c.relname NOT LIKE ALL (%(own)s::text[])
-    AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.objid = c.oid AND d.deptype = 'e')
-    AND has_table_privilege(c.oid, 'SELECT')
-ORDER BY n.nspname, c.relname, a.attnum
-"""
+_SAMPLED_ROWS = 1000
+_MAX_SAMPLE_LENGTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +39,14 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueReport:
-    """What became of the nodes of a catalogue; ``fields`` is how many it has now."""
+    """What happened to the nodes of a catalogue; ``fields`` is how many there are now."""
 
+    dataset: str
     fields: int
     added: int
     changed: int
     removed: int
-
-    @property
-    def unchanged(self) -> int:
-        return self.fields - self.added - self.changed
+    unchanged: int
 
 
 def follow_catalogue(
@@ -75,18 +55,20 @@ def follow_catalogue(
     embedder: Callable[[], Embedder],
     *,
     tenant: str,
-    dataset: str,
+    dataset: str = "",
     schemas: Sequence[str] = (),
     samples: int = 5,
     progress: Callable[[int, int], None] | None = None,
 ) -> CatalogueReport:
-    """Make a tenant's data set hold the columns of the database at ``url``, as it is now.
+    """Make a tenant's data set match the columns of the database at ``url``, whose name is the
+    default for ``dataset``.
 
-    Field nodes that came from elsewhere, or from a schema not looked at, stay. ``progress``
-    hears (more embedded, to embed in all). Raises ``SourceError``, with nothing changed, where
-    there is no column to read.
+    Field nodes from elsewhere, or from other schemas, stay. ``progress`` is called with the
+    number of nodes embedded and the number to embed in all. Raises ``SourceError``, with nothing
+    changed, if there is no column to read.
     """
-    found = list(field_nodes(url, tenant=tenant, dataset=dataset, schemas=schemas, samples=samples))
+    dataset = dataset or database_identity(url)[-1]
+    found = field_nodes(url, tenant=tenant, dataset=dataset, schemas=schemas, samples=samples)
     if not found:
         where = f"schema {', '.join(schemas)}" if schemas else "that database"
         raise SourceError(
@@ -95,27 +77,30 @@ def follow_catalogue(
     model = embedder()
     known = store.known(tenant, [node.node_key for node in found])
     new = [node for node in found if known.get(node.node_key) != (node.fingerprint, model.version)]
-    added = changed = 0
+    added = changed = done = 0
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(done, len(new))
+
     if new:
-        vectors = model.embed_passages(
-            [node.embedded_text for node in new],
-            (lambda more: progress(more, len(new))) if progress else None,
-        )
+        vectors = model.embed_passages([node.embedded_text for node in new], advance)
         written = store.write(new, vectors, model.version)
         added, changed = written.added, written.changed
-    kept = {node.node_key for node in found}
+    keys = {node.node_key for node in found}
     gone = [
         node.node_id
         for node in store.get([tenant], node_types=[FIELD], datasets=[dataset])
-        if node.node_id is not None and node.node_key not in kept and _looked_at(node, schemas)
+        if node.node_id is not None
+        and node.node_key not in keys
+        and (schema := node.metadata.get("schema")) is not None
+        and (not schemas or schema in schemas)
     ]
     removed = store.delete(gone, [tenant]) if gone else 0
-    return CatalogueReport(len(found), added, changed, removed)
-
-
-def _looked_at(node: KnowledgeNode, schemas: Sequence[str]) -> bool:
-    schema = node.metadata.get("schema")
-    return schema is not None and (not schemas or schema in schemas)
+    unchanged = len(found) - added - changed
+    return CatalogueReport(dataset, len(found), added, changed, removed, unchanged)
 
 
 def field_nodes(
@@ -125,86 +110,79 @@ def field_nodes(
     dataset: str,
     schemas: Sequence[str] = (),
     samples: int = 5,
-) -> Iterator[KnowledgeNode]:
-    """A node for every column this user may read, Packwise's own tables left out.
+) -> list[KnowledgeNode]:
+    """One node per column that this user may read, without Packwise's own tables.
 
-    ``samples`` is how many distinct values of a column are kept, 0 for none: they are the
-    data itself, so keep none where that must not leave its table.
+    ``samples`` is the number of distinct values to keep per column. They are data: use 0 where
+    data must not leave its table.
     """
-    pool = Pool(url, size=1, prepare=_read_only)
-    try:
-        with pool.lend() as connection, speaking(pool.location):
-            values = {"schemas": list(schemas), "own": list(_OWN)}
-            rows = connection.execute(_COLUMNS.encode(), values).fetchall()
-            for row in rows:
-                column = _Column(*row)
-                yield _node(column, _samples(connection, column, samples), tenant, dataset)
-    finally:
-        pool.close()
+    pool = PostgresPool(url)
+    query = load_sql(__name__, "columns")
+    with closing(pool.dedicated()) as connection, translated_errors(pool.location):
+        connection.execute("SET default_transaction_read_only = on")
+        rows = connection.execute(query, {"schemas": list(schemas)}).fetchall()
+        return [
+            _node(column, _samples(connection, column, samples), tenant, dataset)
+            for column in (_Column(*row) for row in rows)
+        ]
 
 
-def _read_only(connection: Connection) -> None:
-    connection.execute("SET default_transaction_read_only = on")
-
-
-def _samples(connection: Connection, column: _Column, most: int) -> list[str]:
+def _samples(connection: Connection, column: _Column, count: int) -> list[str]:
     from psycopg import errors, sql
 
-    if most <= 0:
+    if count <= 0:
         return []
-    name = sql.Identifier(column.name)
     query = sql.SQL(
-        "SELECT left(v::text, {longest}) FROM (SELECT DISTINCT v FROM (SELECT {name}::text AS v"
+        "SELECT left(v::text, {length}) FROM (SELECT DISTINCT v FROM (SELECT {name}::text AS v"
         " FROM {table} LIMIT {rows}) AS sampled WHERE v IS NOT NULL AND v <> '') AS distinct_values"
-        " ORDER BY length(v), v LIMIT {most}"
+        " ORDER BY length(v), v LIMIT {count}"
     ).format(
-        longest=sql.Literal(_LONGEST_SAMPLE),
-        name=name,
+        length=_MAX_SAMPLE_LENGTH,
+        name=sql.Identifier(column.name),
         table=sql.Identifier(column.schema, column.table),
-        rows=sql.Literal(SAMPLED_ROWS),
-        most=sql.Literal(most),
+        rows=_SAMPLED_ROWS,
+        count=count,
     )
     try:
         return [value for (value,) in connection.execute(query)]
     except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFunction):
-        return []  # a column this user may not read, or a foreign table that is away
+        return []  # this user may not read the column, or a foreign table is unavailable
 
 
 def _node(column: _Column, samples: Sequence[str], tenant: str, dataset: str) -> KnowledgeNode:
-    shown = column.table if column.schema == "public" else f"{column.schema}.{column.table}"
-    said = column.comment or _words(column.name)
-    parts = [f"{said} Column of {_words(column.table)}."]
+    table = column.table if column.schema == "public" else f"{column.schema}.{column.table}"
+    summary = column.comment or _split_words(column.name)
+    description = [f"{summary} Column of {_split_words(column.table)}."]
     if column.table_comment:
-        parts.append(column.table_comment)
-    if column.references:
-        parts.append(f"Refers to {column.references}.")
-    if samples:
-        parts.append(f"Values such as {', '.join(samples)}.")
+        description.append(column.table_comment)
     metadata: dict[str, Any] = {
         "field_name": column.name,
         "field_type": column.type,
         "schema": column.schema,
-        "table": shown,
-        "description": column.comment or said,
+        "table": table,
+        "description": summary,
         "sample_values": list(samples),
         "required": column.required,
         "primary_key": column.primary,
     }
     if column.references:
+        description.append(f"Refers to {column.references}.")
         metadata["references"] = column.references
+    if samples:
+        description.append(f"Values such as {', '.join(samples)}.")
     return KnowledgeNode(
         tenant_id=tenant,
         dataset_name=dataset,
         node_type=FIELD,
         node_key=f"{dataset}/{column.schema}.{column.table}.{column.name}",
-        title=f"{shown}.{column.name}",
-        summary=said,
-        content_description=" ".join(parts),
+        title=f"{table}.{column.name}",
+        summary=summary,
+        content_description=" ".join(description),
         metadata=metadata,
     )
 
 
-def _words(name: str) -> str:
-    """A name of a table or column as words: ``customerEmail_address`` reads better apart."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return " ".join(re.split(r"[_\W]+", apart)).strip() or name
+def _split_words(name: str) -> str:
+    """The words of a name: ``customerEmail_address`` becomes ``customer Email address``."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return " ".join(re.split(r"[_\W]+", spaced)).strip() or name

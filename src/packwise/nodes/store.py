@@ -1,137 +1,46 @@
-"""Knowledge nodes in PostgreSQL: written and found as one tenant, or a few, at a time.
+"""Knowledge nodes in PostgreSQL, written and searched as one or a few tenants at a time.
 
-Whoever logs in, all work is done as the application's role, which owns nothing and which
-row-level security holds for; the tenants are set for one transaction, as a bound value.
+Whoever logs in, all work is done as the application's role, which owns nothing and is subject
+to row-level security. The tenants are set for one transaction, as a bound value.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from packwise.candidates import FUSIONS, Fusion
-from packwise.documents import content_hash
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
-from packwise.nodes.schema import (
-    COMPONENT,
-    VECTOR_INDEX,
-    Index,
-    NodesSchema,
-    create_vector_index,
-    nodes_migrations,
-    read_settings,
-)
+from packwise.nodes.records import TEXT_FIELDS, FoundNode, KnowledgeNode
+from packwise.nodes.schema import read_settings
 from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
-from packwise.stores.postgres.errors import speaking
-from packwise.stores.postgres.migrations import migrate
-from packwise.stores.postgres.naming import copy_rows
-from packwise.stores.postgres.pool import Pool
-from packwise.stores.postgres.text import plain
-from packwise.stores.postgres.vectors import literal
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.driver import Connection
-
-FIELD = "field"
-QA_EXAMPLE = "qa_example"
-BANDS = ((0.85, "high"), (0.70, "good"), (0.50, "partial"))
-MOST_RESULTS = 1000
-
-_T = TypeVar("_T")
-_COLUMNS = """k.node_id, k.tenant_id, k.dataset_name, k.node_type, k.node_key, k.title, k.summary,
-    k.content_description, k.content, k.metadata, k.embedder_version"""
-_INCOMING = (
-    "(nth, tenant_id, dataset_name, node_type, node_key, title, summary, content_description,"
-    " content, metadata, embedding, embedder_version, content_hash)"
+from packwise.stores.context_managers import Closing
+from packwise.stores.postgres.connections import (
+    Connection,
+    PostgresPool,
+    hide_password,
+    is_postgres,
 )
+from packwise.stores.postgres.migrations import load_sql
+from packwise.stores.postgres.rows import copy_rows, json_to_postgres, vector_literal
 
+_MAX_RESULTS = 1000
+_COLUMNS = ", ".join(f"k.{field.name}" for field in fields(KnowledgeNode))
 
-def no_values() -> Mapping[str, Any]:
-    """The default for a node's metadata."""
-    return {}
-
-
-def band(score: float) -> str:
-    """What a combined score means in a word: ``high``, ``good``, ``partial`` or ``low``."""
-    return next((word for least, word in BANDS if score >= least), "low")
-
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeNode:
-    """Something a tenant knows: a column of a table, a question with its SQL, a term.
-
-    ``node_key`` is the writer's own name for it, unique within a tenant; a node without one
-    is known by its content. ``node_id`` is the database's, once it is stored.
-    """
-
-    tenant_id: str
-    node_type: str
-    title: str = ""
-    summary: str = ""
-    content_description: str = ""
-    content: str = ""
-    dataset_name: str = ""
-    metadata: Mapping[str, Any] = field(default_factory=no_values)
-    node_key: str = ""
-    node_id: int | None = None
-    embedder_version: str = ""
-
-    @property
-    def embedded_text(self) -> str:
-        """What is embedded: title, summary and description (the content where there is none).
-
-        The content of an answered question is its SQL, which no question is like.
-        """
-        content = "" if self.node_type == QA_EXAMPLE else self.content
-        parts = (self.title, self.summary, self.content_description or content)
-        return " ".join(part for part in parts if part)
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for nodes that say the same."""
-        return content_hash(
-            self.dataset_name,
-            self.node_type,
-            self.title,
-            self.summary,
-            self.content_description,
-            self.content,
-            json.dumps(plain(self.metadata), sort_keys=True, ensure_ascii=False),
-        )
+Names = str | Sequence[str] | None
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNode:
-    """A node a search found, with every score it was given.
-
-    bm25      raw BM25 among the nodes that were searched
-    vector    cosine of question and node; ``None`` for a node without a vector
-    keyword   ``bm25`` over the highest this question can reach (0..1)
-    combined  weighted average of the cosine, clipped to 0..1, and ``keyword``
-    final     what the list is sorted by
-    """
-
-    node: KnowledgeNode
-    combined: float
-    bm25: float = 0.0
-    vector: float | None = None
-    keyword: float = 0.0
-    final: float = 0.0
-
-    @property
-    def band(self) -> str:
-        return band(self.combined)
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What writing nodes did: their ids in the order given, and how many were what."""
+class NodeWrite:
+    """The result of writing nodes: their ids in the order given, and what changed."""
 
     ids: tuple[int, ...]
     added: int
@@ -139,71 +48,34 @@ class Written:
     unchanged: int
 
 
-def init_nodes(url: str, schema: NodesSchema) -> list[str]:
-    """Make the tables for nodes, or bring them up to date; the steps that were taken.
+def has_nodes(url: str, tenant: str) -> bool:
+    """Whether to search a STORE for this tenant's nodes: it has some, or no passages instead."""
+    if not is_postgres(url):
+        return False
+    from packwise.stores.postgres.store import PostgresStore
 
-    Raises ``EmbedderMismatch`` where they are there with another dimension.
-    """
-    pool = Pool(url)
-    connection = pool.dedicated()
-    try:
-        with speaking(pool.location):
-            done = migrate(connection, COMPONENT, nodes_migrations(schema), pool.location)
-            there = read_settings(connection)
-        if int(there["dim"]) != schema.dim:
-            raise EmbedderMismatch(
-                f"{pool.location} has nodes of {there['dim']} dimensions, not {schema.dim}",
-                fix=f"packwise db init URL --dim {there['dim']}, or use another schema",
-            )
-        return done
-    finally:
-        connection.close()
+    with NodeStore(url, pool_size=1) as nodes, PostgresStore(url, pool_size=1) as passages:
+        with suppress(StoreMissing):
+            return nodes.count([tenant]) > 0 or not passages.has_passages()
+    return False
 
 
-def index_nodes(url: str, kind: Index | None = None) -> Index:
-    """Make the vector index anew, without keeping readers or writers waiting; its kind.
-
-    For ``ivfflat``, whose lists follow the number of rows, after the table has grown; for
-    ``hnsw`` after a large load.
-    """
-    pool = Pool(url)
-    connection = pool.dedicated()
-    try:
-        with speaking(pool.location):
-            settings = read_settings(connection)
-            if not settings:
-                raise _missing(pool.location)
-            chosen: Index = kind or ("ivfflat" if settings["index"] == "ivfflat" else "hnsw")
-            connection.execute("SET maintenance_work_mem = '1GB'")
-            connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {VECTOR_INDEX}".encode())
-            create_vector_index(connection, chosen, concurrently=True)
-            connection.execute(
-                "UPDATE packwise_settings SET value = %s WHERE name = 'index'", (chosen,)
-            )
-            connection.execute(
-                "VACUUM (ANALYZE) knowledge_nodes, knowledge_postings, knowledge_terms"
-            )
-        return chosen
-    finally:
-        connection.close()
-
-
-class NodeStore:
-    """Nodes of one database. Safe to use from several threads."""
+class NodeStore(Closing):
+    """The nodes of one database. Safe to use from several threads."""
 
     def __init__(self, url: str, *, pool_size: int = 8, statement_timeout_ms: int = 0) -> None:
-        self._timeout = statement_timeout_ms
+        self.location = hide_password(url)
         self._settings: dict[str, str] = {}
-        self._pool = Pool(url, size=pool_size, prepare=self._prepare)
-
-    @property
-    def location(self) -> str:
-        return self._pool.location
+        self._pool = PostgresPool(
+            url,
+            size=pool_size,
+            configure=partial(_set_role, self.location, statement_timeout_ms),
+        )
 
     def settings(self) -> Mapping[str, str]:
-        """What the tables were made with: dim, language, role, index, ranking."""
+        """What the tables were created with: dim, language, role, index, ranking."""
         if not self._settings:
-            self._pool.run(lambda _: None)
+            self._settings = self._pool.run(lambda c: read_settings(c, self.location))
         return dict(self._settings)
 
     @property
@@ -219,43 +91,20 @@ class NodeStore:
         self,
         tenants: Sequence[str],
         *,
-        node_types: Sequence[str] = (),
-        datasets: Sequence[str] = (),
-        most: int | None = None,
+        node_types: Names = None,
+        datasets: Names = None,
     ) -> list[KnowledgeNode]:
         """The tenants' nodes that pass the filters, by id."""
-
-        def fetch(connection: Connection) -> list[KnowledgeNode]:
-            rows = connection.execute(
-                f"SELECT {_COLUMNS} FROM knowledge_nodes AS k"
-                " WHERE k.tenant_id = ANY (%(tenants)s::text[])"
-                " AND (%(types)s::text[] = '{}' OR k.node_type = ANY (%(types)s::text[]))"
-                " AND (%(datasets)s::text[] = '{}' OR k.dataset_name = ANY (%(datasets)s::text[]))"
-                " ORDER BY k.node_id LIMIT %(most)s".encode(),
-                {
-                    "tenants": list(tenants),
-                    "types": plain(list(node_types)),
-                    "datasets": plain(list(datasets)),
-                    "most": most,
-                },
-            ).fetchall()
-            return [_node(row) for row in rows]
-
-        return self._as_tenants(tenants, fetch)
-
-    def nearest(
-        self,
-        vector: Vectors | Sequence[float],
-        tenants: Sequence[str],
-        *,
-        k: int,
-        threshold: float = -1.0,
-        node_types: Sequence[str] = (),
-        datasets: Sequence[str] = (),
-    ) -> list[FoundNode]:
-        """The ``k`` nodes of highest cosine, best first, none below ``threshold``."""
-        found = self.search("", vector, tenants, k=k, node_types=node_types, datasets=datasets)
-        return [hit for hit in found if hit.vector is not None and hit.vector >= threshold]
+        rows = self._fetch(
+            tenants,
+            f"SELECT {_COLUMNS} FROM knowledge_nodes AS k"
+            " WHERE k.tenant_id = ANY (%(tenants)s::text[])"
+            " AND (%(types)s::text[] = '{}' OR k.node_type = ANY (%(types)s::text[]))"
+            " AND (%(datasets)s::text[] = '{}' OR k.dataset_name = ANY (%(datasets)s::text[]))"
+            " ORDER BY k.node_id",
+            _filters(node_types, datasets),
+        )
+        return [KnowledgeNode(*row) for row in rows]
 
     def search(
         self,
@@ -264,54 +113,46 @@ class NodeStore:
         tenants: Sequence[str],
         *,
         k: int,
-        node_types: Sequence[str] = (),
-        datasets: Sequence[str] = (),
+        node_types: Names = None,
+        datasets: Names = None,
         bm25_weight: float = 0.4,
         vector_weight: float = 0.6,
         fusion: Fusion = "weighted",
         exact: bool = False,
     ) -> list[FoundNode]:
-        """The ``k`` best of the tenants' nodes; filters are part of the search itself.
+        """The ``k`` best of the tenants' nodes that pass the filters, in one round trip.
 
-        Both legs and the nodes come in one round trip. ``exact`` compares every vector.
+        ``exact`` compares every vector instead of using the index.
         """
-        if not 1 <= k <= MOST_RESULTS:
-            raise UsageError(f"k is 1 to {MOST_RESULTS}, not {k}")
+        if not 1 <= k <= _MAX_RESULTS:
+            raise UsageError(f"k must be 1 to {_MAX_RESULTS}, not {k}")
         if fusion not in FUSIONS:
-            raise UsageError(f"fusion is one of {', '.join(FUSIONS)}, not {fusion!r}")
+            raise UsageError(f"fusion must be one of {', '.join(FUSIONS)}, not {fusion!r}")
         if not (bm25_weight >= 0 and vector_weight >= 0 and bm25_weight + vector_weight > 0):
-            raise UsageError("the weights are 0 or more, and not both 0")
-        asked = (
-            None if vector is None else literal(question_vector(vector, self.dim, self.location))
-        )
-        values = {
-            "text": plain(text),
-            "vector": asked,
-            "tenants": list(tenants),
-            "types": plain(list(node_types)),
-            "datasets": plain(list(datasets)),
-            "k": k,
-            "bm25": bm25_weight,
-            "cosine": vector_weight,
-            "fusion": fusion,
-            "exact": exact,
-        }
-        query = (
-            "SELECT s.bm25_score, s.vector_score, s.keyword_score, s.combined_score,"
-            f" s.final_score, {_COLUMNS} FROM packwise_search_nodes(%(text)s, %(vector)s::vector,"
+            raise UsageError("weights must be 0 or more, and not both 0")
+        query = None
+        if vector is not None:
+            query = vector_literal(question_vector(vector, self.dim, self.location))
+        rows = self._fetch(
+            tenants,
+            "SELECT s.combined_score, s.bm25_score, s.vector_score, s.keyword_score, s.final_score,"
+            f" {_COLUMNS} FROM packwise_search_nodes(%(text)s, %(vector)s::vector,"
             " %(tenants)s::text[], %(types)s::text[], %(datasets)s::text[], %(k)s,"
             " %(bm25)s::float8, %(cosine)s::float8, %(fusion)s, %(exact)s) AS s"
             " JOIN knowledge_nodes AS k ON k.node_id = s.node_id"
-            " ORDER BY s.final_score DESC, s.node_id"
-        ).encode()
-
-        def look(connection: Connection) -> list[tuple[Any, ...]]:
-            return connection.execute(query, values).fetchall()
-
-        return [
-            FoundNode(_node(row), combined, bm25, cosine, keyword, final)
-            for bm25, cosine, keyword, combined, final, *row in self._as_tenants(tenants, look)
-        ]
+            " ORDER BY s.final_score DESC, s.node_id",
+            {
+                **_filters(node_types, datasets),
+                "text": json_to_postgres(text),
+                "vector": query,
+                "k": k,
+                "bm25": bm25_weight,
+                "cosine": vector_weight,
+                "fusion": fusion,
+                "exact": exact,
+            },
+        )
+        return [FoundNode(KnowledgeNode(*row[5:]), *row[:5]) for row in rows]
 
     def write(
         self,
@@ -320,121 +161,100 @@ class NodeStore:
         embedder_version: str = "",
         *,
         allow_mismatch: bool = False,
-    ) -> Written:
-        """Add nodes, or replace those of the same tenant and key; all of them or none.
+    ) -> NodeWrite:
+        """Add nodes, or replace those of the same tenant and key: all of them or none.
 
-        ``vectors`` has a row a node. Raises ``EmbedderMismatch`` when a tenant has vectors of
+        ``vectors`` has one row per node. Raises ``EmbedderMismatch`` if a tenant has vectors of
         another embedder, unless ``allow_mismatch``.
         """
         if not nodes:
-            return Written((), 0, 0, 0)
-        block = None if vectors is None else self._block(len(nodes), vectors)
-        keyed = [_keyed(node) for node in nodes]
-        tenants = list(dict.fromkeys(node.tenant_id for node in keyed))
+            return NodeWrite((), 0, 0, 0)
+        block = None if vectors is None else self._check_vectors(len(nodes), vectors)
+        for node in nodes:
+            _check_tenants([node.tenant_id])
+            if not node.node_type:
+                raise UsageError(f"the node {node.title!r} has no node_type")
+        tenants = list(dict.fromkeys(node.tenant_id for node in nodes))
         rows = [
             (
-                nth,
-                *_texts(node),
-                json.dumps(plain(node.metadata), ensure_ascii=False),
-                None if block is None else literal(block[nth]),
+                i,
+                *(json_to_postgres(getattr(node, name)) for name in (*TEXT_FIELDS, "node_key")),
+                json.dumps(json_to_postgres(node.metadata), ensure_ascii=False),
+                None if block is None else vector_literal(block[i]),
                 embedder_version,
                 node.fingerprint,
             )
-            for nth, node in enumerate(keyed)
+            for i, node in enumerate(replace(node, node_key=node.key) for node in nodes)
         ]
 
-        def put(connection: Connection) -> Written:
+        def write(connection: Connection) -> NodeWrite:
             if block is not None and not allow_mismatch:
                 self._check_embedder(connection, tenants, embedder_version)
             return _upsert(connection, rows)
 
-        return self._as_tenants(tenants, put, retry=False)
+        return self._as_tenants(tenants, write, retry=False)
 
     def known(self, tenant: str, keys: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Fingerprint and embedder version of those of a tenant's nodes that have a vector."""
-
-        def fetch(connection: Connection) -> dict[str, tuple[str, str]]:
-            rows = connection.execute(
-                "SELECT node_key, content_hash, embedder_version FROM knowledge_nodes"
-                " WHERE tenant_id = %s AND node_key = ANY (%s::text[]) AND embedding IS NOT NULL",
-                (tenant, plain(list(keys))),
-            )
-            return {key: (digest, version) for key, digest, version in rows}
-
-        return self._as_tenants([tenant], fetch)
+        rows = self._fetch(
+            [tenant],
+            "SELECT node_key, content_hash, embedder_version FROM knowledge_nodes"
+            " WHERE tenant_id = ANY (%(tenants)s::text[]) AND node_key = ANY (%(keys)s::text[])"
+            " AND embedding IS NOT NULL",
+            {"keys": json_to_postgres(list(keys))},
+        )
+        return {key: (fingerprint, version) for key, fingerprint, version in rows}
 
     def delete(self, ids: Sequence[int], tenants: Sequence[str]) -> int:
-        """Remove nodes; how many of these ids were the tenants'."""
+        """Remove those of the nodes that belong to the tenants; how many there were."""
 
-        def remove(connection: Connection) -> int:
+        def delete(connection: Connection) -> int:
             return connection.execute(
                 "DELETE FROM knowledge_nodes WHERE node_id = ANY (%s::integer[])"
                 " AND tenant_id = ANY (%s::text[])",
                 ([i for i in ids if -(2**31) <= i < 2**31], list(tenants)),
             ).rowcount
 
-        return self._as_tenants(tenants, remove, retry=False)
+        return self._as_tenants(tenants, delete, retry=False)
 
     def count(self, tenants: Sequence[str]) -> int:
         """How many nodes the tenants have."""
+        ((count,),) = self._fetch(
+            tenants,
+            "SELECT coalesce(sum(t.nodes), 0)::bigint FROM knowledge_totals AS t"
+            " JOIN knowledge_groups AS g USING (group_id)"
+            " WHERE g.tenant_id = ANY (%(tenants)s::text[])",
+            {},
+        )
+        return count
 
-        def total(connection: Connection) -> int:
-            row = connection.execute(
-                "SELECT coalesce(sum(t.nodes), 0)::bigint FROM knowledge_totals AS t"
-                " JOIN knowledge_groups AS g USING (group_id)"
-                " WHERE g.tenant_id = ANY (%s::text[])",
-                (list(tenants),),
-            ).fetchone()
-            return row[0] if row else 0
+    def _fetch(
+        self, tenants: Sequence[str], query: str, values: Mapping[str, Any]
+    ) -> list[tuple[Any, ...]]:
+        def fetch(connection: Connection) -> list[tuple[Any, ...]]:
+            bound = {"tenants": list(tenants), **values}
+            return connection.execute(query.encode(), bound).fetchall()
 
-        return self._as_tenants(tenants, total)
+        return self._as_tenants(tenants, fetch)
 
     def _as_tenants(
         self, tenants: Sequence[str], work: Callable[[Connection], _T], *, retry: bool = True
     ) -> _T:
-        """Do work that sees these tenants' rows and no others."""
-        names = _checked_tenants(tenants)
+        """Do work that sees the rows of these tenants and no others."""
+        names = _check_tenants(tenants)
 
-        def whole(connection: Connection) -> _T:
-            # A read travels in one pipeline: opening, tenants, question and end together.
+        def in_transaction(connection: Connection) -> _T:
+            # A read is one pipeline: begin, tenants, query and commit in one round trip.
             with connection.pipeline() if retry else nullcontext(), connection.transaction():
                 connection.execute(
                     "SELECT set_config('packwise.tenants', %s::text[]::text, true)", (names,)
                 )
                 return work(connection)
 
-        return self._pool.run(whole, retry=retry)
+        return self._pool.run(in_transaction, retry=retry)
 
-    def _prepare(self, connection: Connection) -> None:
-        from psycopg import errors, sql
-
-        settings = read_settings(connection)
-        if not settings:
-            raise _missing(self.location)
-        try:
-            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(settings["role"])))
-        except errors.InsufficientPrivilege as error:
-            raise StoreError(
-                f"{self.location}: this user may not work as {settings['role']!r}",
-                fix=f"GRANT {settings['role']} TO the user of the URL",
-            ) from error
-        row = connection.execute(
-            "SELECT r.rolsuper OR r.rolbypassrls OR pg_has_role(c.relowner, 'USAGE')"
-            " FROM pg_roles AS r, pg_class AS c"
-            " WHERE r.rolname = current_user AND c.oid = 'knowledge_nodes'::regclass"
-        ).fetchone()
-        if row is None or row[0]:
-            raise StoreError(
-                f"{self.location}: the role {settings['role']!r} could see every tenant's rows",
-                fix="take from it: superuser, bypassrls and the ownership of the tables",
-            )
-        if self._timeout:
-            connection.execute(
-                "SELECT set_config('statement_timeout', %s, false)", (str(self._timeout),)
-            )
-        self._settings = settings
-
-    def _block(self, rows: int, vectors: Vectors) -> Vectors:
+    def _check_vectors(self, rows: int, vectors: Vectors) -> Vectors:
+        """The vectors, L2-normalised."""
         block = np.asarray(vectors, dtype=np.float32)
         if block.shape != (rows, self.dim):
             raise EmbedderMismatch(
@@ -444,7 +264,7 @@ class NodeStore:
             )
         lengths = np.linalg.norm(block, axis=1, keepdims=True)
         if not np.isfinite(block).all() or not lengths.all():
-            raise StoreError("a node's vector is all zero or holds a number that is not finite")
+            raise StoreError("a node's vector is all zero or contains a number that is not finite")
         return block / lengths
 
     def _check_embedder(
@@ -460,102 +280,66 @@ class NodeStore:
                 raise EmbedderMismatch(
                     f"tenant {tenant!r} of {self.location} has vectors of {row[0] or 'unknown'},"
                     f" not of {embedder_version or 'unknown'}",
-                    fix="use that embedder, or allow the mismatch and write every node anew",
+                    fix="use that embedder, or allow the mismatch and write every node again",
                 )
 
 
-def _upsert(connection: Connection, rows: Sequence[Sequence[Any]]) -> Written:
-    connection.execute(
-        "CREATE TEMP TABLE packwise_incoming (nth integer, tenant_id text, dataset_name text,"
-        " node_type text, node_key text, title text, summary text, content_description text,"
-        " content text, metadata jsonb, embedding vector, embedder_version text,"
-        " content_hash text) ON COMMIT DROP"
-    )
-    copy_rows(connection, "packwise_incoming", rows, _INCOMING)
-    before = connection.execute(
-        "SELECT count(*), count(*) FILTER (WHERE k.content_hash = i.content_hash"
-        " AND k.embedder_version = i.embedder_version"
-        " AND (i.embedding IS NULL OR k.embedding = i.embedding))"
+def _set_role(location: str, timeout_ms: int, connection: Connection) -> None:
+    """Make a connection work as the application's role, after checking that it can be trusted
+    with that."""
+    from psycopg import errors, sql
+
+    role = read_settings(connection, location)["role"]
+    try:
+        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+    except errors.InsufficientPrivilege as error:
+        raise StoreError(
+            f"{location}: this user may not work as {role!r}",
+            fix=f"GRANT {role} TO the user of the URL",
+        ) from error
+    row = connection.execute(
+        "SELECT r.rolsuper OR r.rolbypassrls OR pg_has_role(c.relowner, 'USAGE')"
+        " FROM pg_roles AS r, pg_class AS c"
+        " WHERE r.rolname = current_user AND c.oid = 'knowledge_nodes'::regclass"
+    ).fetchone()
+    if row is None or row[0]:
+        raise StoreError(
+            f"{location}: the role {role!r} could see every tenant's rows",
+            fix="take superuser, bypassrls and the ownership of the tables away from it",
+        )
+    if timeout_ms:
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(timeout_ms),))
+
+
+def _upsert(connection: Connection, rows: Sequence[Sequence[Any]]) -> NodeWrite:
+    connection.execute(load_sql(__name__, "incoming"))
+    copy_rows(connection, "packwise_incoming", rows)
+    matching = (
         " FROM packwise_incoming AS i JOIN knowledge_nodes AS k"
         " ON k.tenant_id = i.tenant_id AND k.node_key = i.node_key"
-    ).fetchone()
-    assert before is not None
-    there, same = before
-    # The last of several lines with one key is the one that counts.
-    connection.execute(
-        """INSERT INTO knowledge_nodes AS k (tenant_id, dataset_name, node_type, node_key, title,
-            summary, content_description, content, metadata, embedding, embedder_version,
-            content_hash)
-        SELECT tenant_id, dataset_name, node_type, node_key, title, summary, content_description,
-            content, metadata, embedding, embedder_version, content_hash
-        FROM (SELECT DISTINCT ON (tenant_id, node_key) * FROM packwise_incoming
-            ORDER BY tenant_id, node_key, nth DESC) AS last_of_key ORDER BY nth
-        ON CONFLICT (tenant_id, node_key) DO UPDATE SET dataset_name = excluded.dataset_name,
-            node_type = excluded.node_type, title = excluded.title, summary = excluded.summary,
-            content_description = excluded.content_description, content = excluded.content,
-            metadata = excluded.metadata, embedding = excluded.embedding,
-            embedder_version = excluded.embedder_version, content_hash = excluded.content_hash
-        WHERE k.content_hash <> excluded.content_hash
-            OR k.embedder_version <> excluded.embedder_version
-            OR (excluded.embedding IS NOT NULL AND k.embedding IS DISTINCT FROM excluded.embedding)
-        """
     )
-    ids = connection.execute(
-        "SELECT k.node_id FROM packwise_incoming AS i JOIN knowledge_nodes AS k"
-        " ON k.tenant_id = i.tenant_id AND k.node_key = i.node_key ORDER BY i.nth"
-    ).fetchall()
-    return Written(tuple(i for (i,) in ids), len(rows) - there, there - same, same)
+    stored, same = connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE k.content_hash = i.content_hash"
+        " AND k.embedder_version = i.embedder_version"
+        f" AND (i.embedding IS NULL OR k.embedding = i.embedding)) {matching}".encode()
+    ).fetchone() or (0, 0)
+    connection.execute(load_sql(__name__, "upsert"))
+    ids = connection.execute(f"SELECT k.node_id {matching} ORDER BY i.nth".encode()).fetchall()
+    return NodeWrite(tuple(i for (i,) in ids), len(rows) - stored, stored - same, same)
 
 
-def _node(row: Iterable[Any]) -> KnowledgeNode:
-    (node_id, tenant, dataset, kind, key, title, summary, description, content, metadata, by) = row
-    return KnowledgeNode(
-        tenant_id=tenant,
-        node_type=kind,
-        title=title,
-        summary=summary,
-        content_description=description,
-        content=content,
-        dataset_name=dataset,
-        metadata=metadata,
-        node_key=key,
-        node_id=node_id,
-        embedder_version=by,
-    )
+def _filters(node_types: Names, datasets: Names) -> dict[str, Any]:
+    named = {"types": node_types, "datasets": datasets}
+    return {
+        name: json_to_postgres([values] if isinstance(values, str) else list(values or ()))
+        for name, values in named.items()
+    }
 
 
-def _keyed(node: KnowledgeNode) -> KnowledgeNode:
-    """The node with a key, checked."""
-    _checked_tenants([node.tenant_id])
-    if not node.node_type:
-        raise UsageError(f"the node {node.title!r} has no node_type")
-    return node if node.node_key else replace(node, node_key=node.fingerprint)
-
-
-def _texts(node: KnowledgeNode) -> list[str]:
-    texts = (
-        node.tenant_id,
-        node.dataset_name,
-        node.node_type,
-        node.node_key,
-        node.title,
-        node.summary,
-        node.content_description,
-        node.content,
-    )
-    return [plain(text) for text in texts]
-
-
-def _checked_tenants(tenants: Sequence[str]) -> list[str]:
+def _check_tenants(tenants: Sequence[str]) -> list[str]:
     if isinstance(tenants, str) or not tenants:
         raise UsageError("name at least one tenant", fix="tenant_ids is a list of tenant ids")
     for tenant in tenants:
-        if not tenant or tenant != plain(tenant):
+        if not tenant or tenant != json_to_postgres(tenant):
             raise UsageError(f"{tenant!r} cannot be a tenant id")
     return list(tenants)
-
-
-def _missing(location: str) -> StoreMissing:
-    return StoreMissing(
-        f"{location} has no tables for knowledge nodes", fix="packwise db init URL --dim 384"
-    )

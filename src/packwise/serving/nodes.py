@@ -16,7 +16,8 @@ from packwise.serving.state import Json, body, caller, note, serving
 from packwise.serving.store_registry import ServedStore
 
 if TYPE_CHECKING:
-    from packwise.nodes.adapter import FoundNode, KnowledgeNode, KnowledgeVerseAdapter
+    from packwise.nodes.adapter import KnowledgeVerseAdapter
+    from packwise.nodes.records import FoundNode, KnowledgeNode
 
 MOST_NODES = 500
 

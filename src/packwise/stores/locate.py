@@ -50,9 +50,9 @@ def same_store(one: str, other: str) -> bool:
 def _place(argument: str) -> tuple[object, ...]:
     """What tells a store from every other."""
     if argument.startswith(_POSTGRES):
-        from packwise.stores.postgres.place import database_of
+        from packwise.stores.postgres.connections import database_identity
 
-        return ("postgresql", *database_of(argument))
+        return ("postgresql", *database_identity(argument))
     if argument.startswith(("qdrant+http://", "qdrant+https://")):
         from packwise.stores.qdrant.server import parse_address
 
@@ -92,9 +92,9 @@ def create_or_open_store(argument: str) -> Store:
     """Open a store to build it, whether or not it is there yet; nothing is made before its
     writer is used. Raises ``NotAStore`` where something else is in the way."""
     if argument.startswith(_POSTGRES):
-        from packwise.stores.postgres.store import create_or_open_postgres
+        from packwise.stores.postgres.store import PostgresStore
 
-        return create_or_open_postgres(argument)
+        return PostgresStore(argument)
     if argument.startswith(("qdrant+http://", "qdrant+https://")):
         from packwise.stores.qdrant.store import create_or_open_qdrant
 

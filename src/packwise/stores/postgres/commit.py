@@ -1,4 +1,4 @@
-"""How a commit turns staged documents into the store's content, inside one transaction."""
+"""How a commit moves staged documents into the store, in one transaction."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,49 +16,41 @@ from packwise.language.analyzer import ANALYZER, terms
 from packwise.language.names import RULES
 from packwise.stores.entity_extraction import extraction_payload
 from packwise.stores.pack.commit import Plan
-from packwise.stores.pack.rows import PassageRow, groups, passage_of, unpack_payload
+from packwise.stores.pack.rows import groups, passage_of, unpack_payload
 from packwise.stores.pagerank import pagerank
-from packwise.stores.postgres.naming import copy_rows, find_entities, titles
-from packwise.stores.postgres.passages_schema import VECTOR_INDEX
-from packwise.stores.postgres.state import State
-from packwise.stores.postgres.text import given, held, held_list, held_map
-from packwise.stores.postgres.vectors import literal
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.driver import Connection
+from packwise.stores.postgres.connections import Connection
+from packwise.stores.postgres.migrations import load_sql
+from packwise.stores.postgres.naming import find_entities, titles
+from packwise.stores.postgres.rows import (
+    BuildState,
+    copy_rows,
+    from_postgres,
+    list_to_postgres,
+    to_postgres,
+    vector_literal,
+)
+from packwise.stores.postgres.search import VECTOR_INDEX
 
 INDEXED_PASSAGES = 5_000
-"""From so many passages on there is an index of their vectors."""
+"""The number of passages from which on their vectors are indexed."""
 
 _BATCH = 64
-"""Documents taken over together."""
-
-# What a link leads to: the document of that id, else the one at that URL, else the same
-# for the link without its fragment. A document's link to itself leads nowhere.
-_RESOLVE = """UPDATE packwise_links AS k SET target = t.target FROM (
-    SELECT document, position, nullif(coalesce(
-        (SELECT key FROM packwise_documents WHERE id = href),
-        (SELECT key FROM packwise_documents WHERE url = href AND url <> '' ORDER BY id LIMIT 1),
-        (SELECT key FROM packwise_documents WHERE id = page),
-        (SELECT key FROM packwise_documents WHERE url = page AND url <> '' ORDER BY id LIMIT 1)
-    ), document) AS target FROM packwise_links
-) AS t WHERE t.document = k.document AND t.position = k.position
-    AND t.target IS DISTINCT FROM k.target"""
+"""Documents that are written together."""
 
 
-def switch(
+def apply_plan(
     connection: Connection,
-    state: State,
+    state: BuildState,
     plan: Plan,
     embedder: tuple[str, str, int],
     *,
     reembed: bool,
 ) -> None:
-    """Move to the next generation: readers see all of it or nothing."""
+    """Move to the next generation; readers see all of it or nothing."""
     with connection.transaction():
         before = titles(connection) if state.rules == RULES and state.generation else None
         if reembed:
-            # Its dimension is the old embedder's.
+            # Its dimension is that of the previous embedder.
             connection.execute(f"DROP INDEX IF EXISTS {VECTOR_INDEX}".encode())
         gone = [*plan.removed, *(name for name in plan.taken if name in plan.stored)]
         keys = [plan.stored[name] for name in gone]
@@ -72,9 +64,9 @@ def switch(
         )
         added: list[int] = []
         for at in range(0, len(plan.taken), _BATCH):
-            added += _take(connection, plan, plan.taken[at : at + _BATCH], embedder[1])
-        connection.execute(_RESOLVE.encode())
-        _rank(connection)
+            added += _write_documents(connection, plan, plan.taken[at : at + _BATCH], embedder[1])
+        connection.execute(load_sql(__name__, "resolve_links"))
+        _write_pageranks(connection)
         find_entities(connection, before, added)
         if plan.prune:
             connection.execute("DELETE FROM packwise_staged")
@@ -82,31 +74,23 @@ def switch(
             "DELETE FROM packwise_staged_vectors WHERE NOT EXISTS (SELECT FROM packwise_staged)"
         )
         connection.execute(
-            "UPDATE packwise_store SET generation = generation + 1, token = %s, embedder = %s,"
-            " embedder_version = %s, dim = %s, analyzer = %s, rules = %s, updated_at = now(),"
-            " documents = (SELECT count(*) FROM packwise_documents),"
-            " passages = (SELECT count(*) FROM packwise_passages),"
-            " terms = (SELECT coalesce(sum(length), 0) FROM packwise_passages),"
-            " links = (SELECT count(*) FROM packwise_links WHERE target IS NOT NULL)",
+            load_sql(__name__, "next_generation"),
             (secrets.token_hex(8), *embedder, ANALYZER, RULES),
         )
 
 
 def build_vector_index(connection: Connection, dim: int) -> None:
-    """Make the index of the vectors, if there are enough of them and it is missing.
+    """Create the vector index if it is missing and there are enough vectors.
 
-    Runs outside a transaction and keeps nobody waiting: searches compare vectors one by
-    one until it is there.
+    Runs outside a transaction and blocks no one: until it is there, searches scan all vectors.
     """
-    row = connection.execute(
-        "SELECT (SELECT count(*) FROM packwise_passages), to_regclass(%s) IS NOT NULL,"
+    passages, valid = connection.execute(
+        "SELECT (SELECT count(*) FROM packwise_passages),"
         " (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s))",
-        (VECTOR_INDEX, VECTOR_INDEX),
-    ).fetchone()
-    assert row is not None
-    passages, there, valid = row
-    if there and not valid:
-        # A build that was killed leaves one that no search may use.
+        (VECTOR_INDEX,),
+    ).fetchone() or (0, None)
+    if valid is False:
+        # A build that was killed leaves an index that no search may use.
         connection.execute(f"DROP INDEX {VECTOR_INDEX}".encode())
     if passages < INDEXED_PASSAGES or valid:
         return
@@ -117,41 +101,54 @@ def build_vector_index(connection: Connection, dim: int) -> None:
     )
 
 
-def _take(
-    connection: Connection,
-    plan: Plan,
-    names: Sequence[str],
-    embedder_version: str,
+def _write_documents(
+    connection: Connection, plan: Plan, names: Sequence[str], embedder_version: str
 ) -> list[int]:
     """Move documents out of the staging table; the keys of their passages."""
     rows = connection.execute(
         "SELECT id, source_hash, payload FROM packwise_staged WHERE id = ANY (%s::text[])"
         " ORDER BY id",
-        (held_list(names),),
+        (list_to_postgres(names),),
     ).fetchall()
     staged = [
-        unpack_payload(given(name), given(source_hash), payload)
+        unpack_payload(from_postgres(name), from_postgres(source_hash), payload)
         for name, source_hash, payload in rows
     ]
-    keys = _document_keys(connection, plan, [document for document, _, _ in staged])
-    passage_keys = _keys(connection, "packwise_passages", sum(len(p) for _, p, _ in staged))
-    vectors = _vectors(
+    document_keys = _document_keys(connection, plan, [document for document, _, _ in staged])
+    passage_keys = _new_keys(connection, "packwise_passages", sum(len(p) for _, p, _ in staged))
+    vectors = _staged_vectors(
         connection, [row.content_hash for _, p, _ in staged for row in p], embedder_version
     )
     passages: list[tuple[Any, ...]] = []
     postings: list[tuple[Any, ...]] = []
     extracted: list[tuple[Any, ...]] = []
-    given_keys = iter(passage_keys)
-    for document, places, extractions in staged:
-        at: dict[int, int] = {}
-        for row in places:
-            key = at[row.position] = next(given_keys)
+    unused_keys = iter(passage_keys)
+    for document, passage_rows, extractions in staged:
+        keys: dict[int, int] = {}
+        for row in passage_rows:
+            key = keys[row.position] = next(unused_keys)
+            if row.content_hash not in vectors:
+                raise StoreError(f"{document.id}: passage {row.position} has no vector")
             frequency = Counter(terms(passage_of(document, row, "").indexed_text))
             length = frequency.total()
-            passages.append(_passage(key, keys[document.id], document, row, length, vectors))
             postings += [(term, key, count, length) for term, count in frequency.items()]
+            passages.append(
+                (
+                    key,
+                    document_keys[document.id],
+                    row.position,
+                    list_to_postgres(row.section_path),
+                    row.start,
+                    row.end,
+                    row.content_hash,
+                    row.url,
+                    document.text[row.start : row.end],
+                    length,
+                    vectors[row.content_hash],
+                )
+            )
         extracted += [
-            (at[e.order_index], json.dumps(extraction_payload(e), ensure_ascii=False))
+            (keys[e.order_index], json.dumps(extraction_payload(e), ensure_ascii=False))
             for e in extractions
         ]
     copy_rows(
@@ -164,7 +161,7 @@ def _take(
     copy_rows(connection, "packwise_postings", postings, "(term, passage, frequency, length)")
     copy_rows(connection, "packwise_extractions", extracted, "(passage, payload)")
     connection.execute(
-        "DELETE FROM packwise_staged WHERE id = ANY (%s::text[])", (held_list(names),)
+        "DELETE FROM packwise_staged WHERE id = ANY (%s::text[])", (list_to_postgres(names),)
     )
     return passage_keys
 
@@ -172,99 +169,68 @@ def _take(
 def _document_keys(
     connection: Connection, plan: Plan, documents: Sequence[Document]
 ) -> dict[str, int]:
-    """Write documents with their links; a changed one keeps its key, so that links to it
-    stay whole."""
+    """Write documents with their links. A changed document keeps its key, and with it the links
+    that lead to it."""
     new = [document for document in documents if document.id not in plan.stored]
-    fresh = _keys(connection, "packwise_documents", len(new))
-    keys = dict(zip((document.id for document in new), fresh, strict=True))
+    changed = {d.id: plan.stored[d.id] for d in documents if d.id in plan.stored}
+    fresh = _new_keys(connection, "packwise_documents", len(new))
+    keys = changed | dict(zip((document.id for document in new), fresh, strict=True))
     columns = "(key, id, title, url, lang, source_hash, metadata, groups, sections, text)"
-    copy_rows(connection, "packwise_documents", [(keys[d.id], *_document(d)) for d in new], columns)
+    rows = [(keys[d.id], *_document_row(d)) for d in new]
+    copy_rows(connection, "packwise_documents", rows, columns)
     with connection.cursor() as cursor:
         cursor.executemany(
             "UPDATE packwise_documents SET id = %s, title = %s, url = %s, lang = %s,"
             " source_hash = %s, metadata = %s, groups = %s, sections = %s, text = %s"
             " WHERE key = %s",
             [
-                (*(held(v) if isinstance(v, str) else v for v in _document(d)), plan.stored[d.id])
+                (*(to_postgres(v) if isinstance(v, str) else v for v in _document_row(d)), key)
                 for d in documents
-                if d.id in plan.stored
+                if (key := changed.get(d.id)) is not None
             ],
         )
-    keys.update((d.id, plan.stored[d.id]) for d in documents if d.id in plan.stored)
     links = [
         (keys[d.id], i, k.href, k.href.partition("#")[0], k.anchor, k.start, len(k.anchor), k.kind)
         for d in documents
         for i, k in enumerate(d.links)
     ]
-    copy_rows(
-        connection,
-        "packwise_links",
-        links,
-        "(document, position, href, page, anchor, first, reach, kind)",
-    )
+    columns = "(document, position, href, page, anchor, first, reach, kind)"
+    copy_rows(connection, "packwise_links", links, columns)
     return keys
 
 
-def _document(document: Document) -> tuple[Any, ...]:
+def _document_row(document: Document) -> tuple[Any, ...]:
+    """The columns of a document; ``copy_rows`` makes the texts fit to store."""
+    blocks = [[[b.kind.value, b.start, b.end] for b in s.blocks] for s in document.sections]
     sections = [
-        [
-            held_list(s.path),
-            s.level,
-            s.start,
-            s.end,
-            [[b.kind.value, b.start, b.end] for b in s.blocks],
-        ]
-        for s in document.sections
+        [list_to_postgres(s.path), s.level, s.start, s.end, own]
+        for s, own in zip(document.sections, blocks, strict=True)
     ]
+    metadata = {to_postgres(k): to_postgres(v) for k, v in document.metadata.items()}
     return (
         document.id,
         document.title,
         document.url,
         document.lang,
         document.source_hash,
-        json.dumps(held_map(document.metadata)),
-        held_list(groups(document.metadata)),
+        json.dumps(metadata),
+        list_to_postgres(groups(document.metadata)),
         json.dumps(sections),
         document.text,
     )
 
 
-def _passage(
-    key: int,
-    document_key: int,
-    document: Document,
-    row: PassageRow,
-    length: int,
-    vectors: dict[str, str],
-) -> tuple[Any, ...]:
-    if row.content_hash not in vectors:
-        raise StoreError(f"{document.id}: passage {row.position} has no vector")
-    return (
-        key,
-        document_key,
-        row.position,
-        held_list(row.section_path),
-        row.start,
-        row.end,
-        row.content_hash,
-        row.url,
-        document.text[row.start : row.end],
-        length,
-        vectors[row.content_hash],
-    )
-
-
-def _vectors(connection: Connection, hashes: Sequence[str], version: str) -> dict[str, str]:
+def _staged_vectors(connection: Connection, hashes: Sequence[str], version: str) -> dict[str, str]:
     rows = connection.execute(
         "SELECT content_hash, vector FROM packwise_staged_vectors"
         " WHERE embedder_version = %s AND content_hash = ANY (%s::text[])",
-        (held(version), list(hashes)),
+        (to_postgres(version), list(hashes)),
     )
-    return {digest: literal(np.frombuffer(blob, dtype="<f4")) for digest, blob in rows}
+    return {digest: vector_literal(np.frombuffer(blob, dtype="<f4")) for digest, blob in rows}
 
 
-def _keys(connection: Connection, table: str, count: int) -> list[int]:
-    """New keys; none is ever given twice."""
+def _new_keys(connection: Connection, table: str, count: int) -> list[int]:
+    """Keys that were never used before."""
     rows = connection.execute(
         "SELECT nextval(pg_get_serial_sequence(%s, 'key')) FROM generate_series(1, %s)",
         (table, count),
@@ -272,7 +238,7 @@ def _keys(connection: Connection, table: str, count: int) -> list[int]:
     return [key for (key,) in rows]
 
 
-def _rank(connection: Connection) -> None:
+def _write_pageranks(connection: Connection) -> None:
     rows = connection.execute("SELECT key FROM packwise_documents ORDER BY key").fetchall()
     documents = np.array([key for (key,) in rows], dtype=np.int64)
     links = np.array(

@@ -19,10 +19,11 @@ from packwise.stores.knowledge import (
     Titled,
     first_relations,
 )
-from packwise.stores.postgres.text import given, held_list
+from packwise.stores.postgres.rows import from_postgres as given
+from packwise.stores.postgres.rows import list_to_postgres as held_list
 
 if TYPE_CHECKING:
-    from packwise.stores.postgres.driver import Connection
+    from packwise.stores.postgres.connections import Connection
 
 _ENTITY = "e.key, e.name, e.label, e.kind, e.description, e.passages"
 _PLACE = "p.key, d.id, d.title"

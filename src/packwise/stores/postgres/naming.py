@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from packwise.language.names import AliasIndex, Kind, title_aliases
 from packwise.stores.entity_extraction import Told, read_extraction, told_by, turnover
-from packwise.stores.postgres.reading import PASSAGE, PASSAGES, read_passage
-from packwise.stores.postgres.text import given, held, held_list
+from packwise.stores.postgres.rows import PASSAGE_COLUMNS as PASSAGE
+from packwise.stores.postgres.rows import PASSAGE_TABLES as PASSAGES
+from packwise.stores.postgres.rows import copy_rows, read_passage
+from packwise.stores.postgres.rows import from_postgres as given
+from packwise.stores.postgres.rows import list_to_postgres as held_list
 
 if TYPE_CHECKING:
-    from packwise.stores.postgres.driver import Connection
+    from packwise.stores.postgres.connections import Connection
 
 _BATCH = 1000
 _LONGEST_NAME = 500
@@ -214,20 +217,6 @@ def _count(connection: Connection) -> None:
         " FROM told_entities AS t WHERE t.key = e.key"
         " AND (e.passages, e.known) IS DISTINCT FROM (t.passages::integer, t.known)"
     )
-
-
-def copy_rows(
-    connection: Connection,
-    table: str,
-    rows: Sequence[Sequence[Any]],
-    columns: str = "",
-) -> None:
-    """Write rows by COPY; texts are made fit to store."""
-    if not rows:
-        return
-    with connection.cursor().copy(f"COPY {table} {columns} FROM STDIN".encode()) as copy:
-        for row in rows:
-            copy.write_row([held(v) if isinstance(v, str) else v for v in row])
 
 
 def _fits(name: str) -> bool:

@@ -1,6 +1,6 @@
-"""One build in PostgreSQL: staged piece by piece, then made visible by a single commit.
+"""One build in PostgreSQL: documents are staged, then a single commit makes them visible.
 
-A session lock keeps other builds out and ends with the connection, however that ends.
+A session lock keeps other builds out; it ends with the connection.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,36 +16,35 @@ from packwise.documents import Document, Passage
 from packwise.errors import StoreBusy, StoreError, UsageError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
-from packwise.stores.checks import (
-    Identity,
-    embedders_would_mix,
-    other_embedder,
-    passage_vectors,
-)
+from packwise.stores.checks import embedders_would_mix, other_embedder, passage_vectors
 from packwise.stores.context_managers import Build
 from packwise.stores.entity_extraction import check_extractions
 from packwise.stores.pack.commit import Plan
 from packwise.stores.pack.rows import checked, pack_payload, storable
-from packwise.stores.postgres.commit import build_vector_index, switch
-from packwise.stores.postgres.errors import speaking
-from packwise.stores.postgres.migrations import migrate
-from packwise.stores.postgres.passages_schema import COMPONENT, MIGRATIONS
-from packwise.stores.postgres.pool import Pool
-from packwise.stores.postgres.state import State, read_state
-from packwise.stores.postgres.text import given, held
-
-if TYPE_CHECKING:
-    from packwise.stores.postgres.driver import Connection
+from packwise.stores.postgres.commit import apply_plan, build_vector_index
+from packwise.stores.postgres.connections import Connection, PostgresPool
+from packwise.stores.postgres.errors import translated_errors
+from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate, require_vector
+from packwise.stores.postgres.rows import from_postgres, read_state, to_postgres
 
 _LOCK = 0x70617373
 _LOCK_PAUSES = (0.0, 0.1, 0.3)
-"""Waits between attempts: a server notices after a moment that a killed build is gone."""
+"""Pauses between attempts: a server takes a moment to notice that a build was killed."""
 _FLUSH_PASSAGES = 256
 _FLUSH_SECONDS = 2.0
-_LONGEST_ID = 2000
-"""Bytes of the longest document id: an index of PostgreSQL takes no longer keys."""
+_MAX_ID_BYTES = 2000
+"""The longest document id: an index of PostgreSQL takes no longer keys."""
 
 _log = logging.getLogger(__name__)
+
+
+def _create_tables(connection: Connection) -> None:
+    require_vector(connection)
+    connection.execute(load_sql(__name__, "passages"))
+    connection.execute(load_sql(__name__, "entities"))
+
+
+_STEPS = (SchemaStep(1, "passages", _create_tables),)
 
 
 class PostgresWriter(Build):
@@ -54,7 +52,7 @@ class PostgresWriter(Build):
 
     def __init__(
         self,
-        pool: Pool,
+        pool: PostgresPool,
         embedder: str,
         embedder_version: str,
         dim: int,
@@ -62,40 +60,39 @@ class PostgresWriter(Build):
         allow_mismatch: bool = False,
     ) -> None:
         self._location = pool.location
-        self._embedder = embedder
+        self._identity = (embedder, embedder_version, dim)
         self._version = embedder_version
         self._dim = dim
         self._guard = threading.RLock()
         self._kept: set[str] = set()
         self._staged: set[str] = set()
         self._known: dict[str, str] = {}
-        self._documents: list[tuple[str, str, str, bytes]] = []
+        self._documents: list[tuple[str | bytes, ...]] = []
         self._vectors: dict[str, bytes] = {}
         self._since = 0.0
         self._reembed = False
-        self._done = False
         connection = pool.dedicated()
         self._connection: Connection | None = connection
         try:
-            with speaking(self._location):
+            with translated_errors(self._location):
                 self._begin(connection, allow_mismatch)
         except BaseException:
             self.close()
             raise
 
     def source_hashes(self) -> Mapping[str, str]:
-        """Document id to source hash: what is stored or already staged, newest wins.
+        """The source hash of each document that is stored or staged; staged ones win.
 
-        While a store is embedded anew, what the old embedder left does not count.
+        While a store is embedded again, documents of the previous embedder do not count.
         """
         return dict(self._known)
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
         """The vectors this store already has for these passage content hashes.
 
-        What comes next is the embedding of the others, so what is staged is saved first.
+        The caller embeds the others next, so staged documents are saved first.
         """
-        with self._guard, speaking(self._location):
+        with self._guard, translated_errors(self._location):
             connection = self._writable()
             self._flush(connection)
             wanted = list(dict.fromkeys(hashes))
@@ -110,13 +107,13 @@ class PostgresWriter(Build):
             rows = connection.execute(
                 "SELECT content_hash, vector FROM packwise_staged_vectors"
                 " WHERE embedder_version = %s AND content_hash = ANY (%s::text[])",
-                (held(self._version), wanted),
+                (to_postgres(self._version), wanted),
             )
             found.update((digest, np.frombuffer(blob, dtype="<f4").copy()) for digest, blob in rows)
             return found
 
     def keep(self, document_id: str) -> None:
-        """This document is unchanged: it stays (or its staged version is taken)."""
+        """Keep an unchanged document, or its staged version."""
         document_id = storable(document_id)
         if document_id not in self._known:
             raise StoreError(f"cannot keep {document_id!r}: the store does not hold it")
@@ -129,23 +126,21 @@ class PostgresWriter(Build):
         vectors: Vectors,
         extractions: Sequence[Extraction] = (),
     ) -> None:
-        """Put a new or changed document down, one vector (row) a passage."""
+        """Stage a new or changed document, with one vector (row) per passage."""
         block = passage_vectors(document.id, len(passages), vectors, self._dim)
         document, rows = checked(document, passages, self._version)
         check_extractions(document.id, passages, extractions)
-        if len(document.id.encode()) > _LONGEST_ID:
+        if len(document.id.encode()) > _MAX_ID_BYTES:
             raise StoreError(
-                f"the document id {document.id[:60]!r}... is longer than {_LONGEST_ID} bytes"
+                f"the document id {document.id[:60]!r}... is longer than {_MAX_ID_BYTES} bytes"
             )
-        with self._guard, speaking(self._location):
+        with self._guard, translated_errors(self._location):
             connection = self._writable()
             if not self._documents:
                 self._since = time.monotonic()
+            texts = (document.id, document.source_hash, self._version)
             payload = pack_payload(document, rows, extractions)
-            version = held(self._version)
-            self._documents.append(
-                (held(document.id), held(document.source_hash), version, payload)
-            )
+            self._documents.append((*map(to_postgres, texts), payload))
             for row, vector in zip(rows, block, strict=True):
                 self._vectors[row.content_hash] = vector.astype("<f4").tobytes()
             self._staged.add(document.id)
@@ -157,19 +152,18 @@ class PostgresWriter(Build):
                 self._flush(connection)
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
-        """Make it all visible at once; with ``prune``, whatever was neither kept nor staged
-        in this run disappears. Ends the build."""
-        with self._guard, speaking(self._location):
+        """Make everything visible at once and end the build. With ``prune``, documents that were
+        neither kept nor staged in this build are removed."""
+        with self._guard, translated_errors(self._location):
             connection = self._writable()
             self._flush(connection)
             state = read_state(connection)
             plan = self._plan(connection, prune)
             if self._reembed and plan.unchanged:
-                raise embedders_would_mix(plan.unchanged, _identity(state))
+                raise embedders_would_mix(plan.unchanged, state.identity)
             if plan.taken or plan.removed or state.generation == 0:
-                identity = (self._embedder, self._version, self._dim)
-                switch(connection, state, plan, identity, reembed=self._reembed)
-                self._tidy(connection)
+                apply_plan(connection, state, plan, self._identity, reembed=self._reembed)
+                self._update_indexes(connection)
             elif prune:
                 with connection.transaction():
                     connection.execute("DELETE FROM packwise_staged")
@@ -181,15 +175,14 @@ class PostgresWriter(Build):
             )
 
     def close(self) -> None:
-        """End the build and let others write; what is staged stays for the next one."""
+        """End the build and let others write; staged documents stay for the next build."""
         with self._guard:
-            self._done = True
             connection, self._connection = self._connection, None
             if connection is None:
                 return
             try:
                 if not connection.closed:
-                    with speaking(self._location):
+                    with translated_errors(self._location):
                         self._flush(connection)
                         connection.execute("SELECT pg_advisory_unlock_all()")
             finally:
@@ -200,31 +193,31 @@ class PostgresWriter(Build):
 
         connection.read_only = False
         connection.isolation_level = IsolationLevel.READ_COMMITTED
-        migrate(connection, COMPONENT, MIGRATIONS, self._location)
+        migrate(connection, "passages", _STEPS, self._location)
         if not any(_locked(connection, pause) for pause in _LOCK_PAUSES):
             raise StoreBusy(
                 f"another build is writing to {self._location}", fix="wait for it to end"
             )
         state = read_state(connection)
-        mine = (self._embedder, self._version, self._dim)
-        if state.passages and _identity(state) != mine:
+        if state.passages and state.identity != self._identity:
             if not allow_mismatch:
-                raise other_embedder(self._location, _identity(state), mine)
+                raise other_embedder(self._location, state.identity, self._identity)
             self._reembed = True
         with connection.transaction():
             for table in (b"packwise_staged", b"packwise_staged_vectors"):
                 connection.execute(
                     b"DELETE FROM " + table + b" WHERE embedder_version <> %s",
-                    (held(self._version),),
+                    (to_postgres(self._version),),
                 )
         queries = [b"SELECT id, source_hash FROM packwise_staged"]
         if not self._reembed:
             queries.insert(0, b"SELECT id, source_hash FROM packwise_documents")
         for query in queries:
-            self._known.update((given(k), given(v)) for k, v in connection.execute(query))
+            rows = connection.execute(query)
+            self._known.update((from_postgres(k), from_postgres(v)) for k, v in rows)
 
     def _writable(self) -> Connection:
-        if self._done or self._connection is None:
+        if self._connection is None:
             raise UsageError("this build has ended", fix="start another with writer()")
         return self._connection
 
@@ -235,7 +228,7 @@ class PostgresWriter(Build):
             cursor.executemany(
                 "INSERT INTO packwise_staged_vectors (content_hash, embedder_version, vector)"
                 " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                [(digest, held(self._version), blob) for digest, blob in self._vectors.items()],
+                [(digest, to_postgres(self._version), v) for digest, v in self._vectors.items()],
             )
             cursor.executemany(
                 "INSERT INTO packwise_staged (id, source_hash, embedder_version, payload)"
@@ -248,9 +241,10 @@ class PostgresWriter(Build):
         self._vectors.clear()
 
     def _plan(self, connection: Connection, prune: bool) -> Plan:
-        rows = connection.execute("SELECT id, key FROM packwise_documents").fetchall()
-        stored = {given(name): key for name, key in rows}
-        staged = {given(name) for (name,) in connection.execute("SELECT id FROM packwise_staged")}
+        rows = connection.execute("SELECT id, key FROM packwise_documents")
+        stored = {from_postgres(name): key for name, key in rows}
+        rows = connection.execute("SELECT id FROM packwise_staged")
+        staged = {from_postgres(name) for (name,) in rows}
         mentioned = self._kept | self._staged
         return Plan(
             taken=sorted(staged & mentioned),
@@ -259,15 +253,18 @@ class PostgresWriter(Build):
             prune=prune,
         )
 
-    def _tidy(self, connection: Connection) -> None:
-        """What follows a commit. The store is whole without it, so trouble here is no failure."""
+    def _update_indexes(self, connection: Connection) -> None:
+        """Update statistics and the vector index. The store is complete without them, so an error
+        here is only logged."""
         import psycopg
 
         try:
             connection.execute("ANALYZE packwise_documents, packwise_passages, packwise_postings")
             build_vector_index(connection, self._dim)
         except psycopg.Error as error:
-            _log.warning("%s is complete, but could not be tidied up: %s", self._location, error)
+            _log.warning(
+                "%s is complete, but its indexes could not be updated: %s", self._location, error
+            )
 
 
 def _locked(connection: Connection, pause: float) -> bool:
@@ -276,7 +273,3 @@ def _locked(connection: Connection, pause: float) -> bool:
         "SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))", (_LOCK,)
     ).fetchone()
     return row is not None and row[0]
-
-
-def _identity(state: State) -> Identity:
-    return state.embedder, state.embedder_version, state.dim

@@ -13,9 +13,10 @@ import pytest
 from nodes_world import DIM, Database, WordVectors, field
 
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
-from packwise.nodes.adapter import AsyncKnowledgeVerseAdapter, ExampleSpec, FieldSpec, band
-from packwise.nodes.schema import MANY_POSTINGS, NodesSchema
-from packwise.nodes.store import NodeStore, index_nodes, init_nodes
+from packwise.nodes.adapter import AsyncKnowledgeVerseAdapter
+from packwise.nodes.records import ExampleSpec, FieldSpec, band
+from packwise.nodes.schema import NodesSchema, init_nodes, rebuild_vector_index
+from packwise.nodes.store import NodeStore
 from packwise.stores import bm25
 from postgres_servers import Schema, has_textsearch
 
@@ -371,7 +372,7 @@ def test_pg_textsearch_finds_the_candidates_of_a_large_tenant():
                 "INSERT INTO knowledge_nodes (tenant_id, node_type, title)"
                 " SELECT 'acme', 'field', 'common word' || i %% 977 || ' rare' || i %% 7001"
                 " FROM generate_series(1, %s) AS i",
-                (MANY_POSTINGS + 10,),
+                (30_010,),
             )
         asked = "common word5 rare982"
         found = adapter.store.search(asked, None, ["acme"], k=10)
@@ -408,7 +409,7 @@ def test_an_extension_in_another_schema_is_found_there():
                 connection.execute(
                     "INSERT INTO knowledge_nodes (tenant_id, node_type, title)"
                     " SELECT 'acme', 'field', 'common word' || i FROM generate_series(1, %s) AS i",
-                    (MANY_POSTINGS + 10,),
+                    (30_010,),
                 )
             found = store.search("common word5", None, ["acme"], k=3)
             assert found[0].node.title == "common word5"
@@ -447,7 +448,7 @@ def test_an_index_scan_never_brings_fewer_than_asked(plain, kind):
     centres = rng.normal(size=(40, DIM))
     vectors = centres[rng.integers(0, 40, 2500)] + 0.4 * rng.normal(size=(2500, DIM))
     adapter.add_nodes(nodes, vectors)
-    assert index_nodes(plain.url, kind) == kind
+    assert rebuild_vector_index(plain.url, kind) == kind
     with plain.connect() as connection:
         definition = connection.execute(
             "SELECT indexdef FROM pg_indexes WHERE indexname = 'idx_knowledge_nodes_embedding'"

@@ -4,9 +4,9 @@ import hashlib
 
 import numpy as np
 
-from packwise.nodes.adapter import KnowledgeNode, KnowledgeVerseAdapter
-from packwise.nodes.schema import NodesSchema
-from packwise.nodes.store import init_nodes
+from packwise.nodes.adapter import KnowledgeVerseAdapter
+from packwise.nodes.records import KnowledgeNode
+from packwise.nodes.schema import NodesSchema, init_nodes
 from postgres_servers import Schema
 
 DIM = 16

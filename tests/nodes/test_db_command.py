@@ -9,7 +9,7 @@ import pytest
 from nodes_world import DIM, WordVectors, field
 
 from packwise.errors import DataError, SourceError
-from packwise.nodes.importing import BATCH, import_nodes, read_lines
+from packwise.nodes.importing import import_nodes, read_lines
 from packwise.nodes.introspection import field_nodes
 from postgres_servers import Schema
 from tests_world import PATIENCE
@@ -58,36 +58,36 @@ def live():
 
 def test_a_file_is_imported_and_the_same_file_changes_nothing(plain, tmp_path):
     adapter = plain.adapter()
-    path = lines(tmp_path / "nodes.jsonl", [row(i, metadata={"n": i}) for i in range(BATCH + 5)])
+    path = lines(tmp_path / "nodes.jsonl", [row(i, metadata={"n": i}) for i in range(517)])
     seen = []
     report = import_nodes(
         adapter.store, path, WordVectors, progress=lambda done, total: seen.append((done, total))
     )
-    assert (report.lines, report.added, report.embedded) == (BATCH + 5, BATCH + 5, BATCH + 5)
-    assert seen == [(BATCH, BATCH + 5), (BATCH + 5, BATCH + 5)]
+    assert (report.lines, report.added, report.embedded) == (517, 517, 517)
+    assert seen == [(512, 517), (517, 517)]
     again = import_nodes(adapter.store, path, WordVectors)
-    assert (again.added, again.changed, again.unchanged, again.embedded) == (0, 0, BATCH + 5, 0)
+    assert (again.added, again.changed, again.unchanged, again.embedded) == (0, 0, 517, 0)
     lines(path, [row(0, title="other"), *(row(i, metadata={"n": i}) for i in range(1, 9))])
     changed = import_nodes(adapter.store, path, WordVectors)
     assert (changed.added, changed.changed, changed.unchanged) == (0, 1, 8)
-    assert adapter.store.count(["acme"]) == BATCH + 5
+    assert adapter.store.count(["acme"]) == 517
 
 
 def test_an_import_that_was_stopped_goes_on(plain, tmp_path):
     adapter = plain.adapter()
-    path = lines(tmp_path / "nodes.jsonl", [row(i) for i in range(BATCH * 2)])
+    path = lines(tmp_path / "nodes.jsonl", [row(i) for i in range(1024)])
 
     class Stopping(WordVectors):
         def embed_passages(self, texts, progress=None):
-            if any(text == f"title {BATCH}" for text in texts):
+            if any(text == "title 512" for text in texts):
                 raise KeyboardInterrupt
             return super().embed_passages(texts)
 
     with pytest.raises(KeyboardInterrupt):
         import_nodes(adapter.store, path, Stopping)
-    assert adapter.store.count(["acme"]) == BATCH
+    assert adapter.store.count(["acme"]) == 512
     report = import_nodes(adapter.store, path, WordVectors)
-    assert (report.added, report.embedded) == (BATCH, BATCH)
+    assert (report.added, report.embedded) == (512, 512)
 
 
 BAD = [

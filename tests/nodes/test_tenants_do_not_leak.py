@@ -5,7 +5,7 @@ import os
 import random
 
 import numpy as np
-import psycopg
+import psycopg.sql
 import pytest
 from nodes_world import DIM, field
 
@@ -161,6 +161,8 @@ def test_tenant_ids_never_become_sql(shop, monkeypatch):
     original = psycopg.Cursor.execute
 
     def execute(self, query, params=None, **options):
+        if isinstance(query, psycopg.sql.Composable):
+            query = query.as_bytes(self)
         seen.append((query if isinstance(query, str) else bytes(query).decode(), params))
         return original(self, query, params, **options)
 
