@@ -1,8 +1,8 @@
-"""Judged questions: what is asked, and which documents are right.
+"""Data sets: questions, and which documents are relevant to them.
 
-The shape is BEIR's: ``corpus.jsonl``, ``queries.jsonl`` (all splits) or
-``queries.SPLIT.jsonl``, and ``qrels/SPLIT.tsv``, each plain or gzipped. Or it is that of
-spans: ``questions.jsonl``, each with the places of its answer in one of the texts beside it.
+A folder has the BEIR layout: ``corpus.jsonl``, ``queries.jsonl`` (all splits) or
+``queries.SPLIT.jsonl``, and ``qrels/SPLIT.tsv``, each plain or gzipped. Or it has
+``questions.jsonl``, where each question gives the spans of its answer in a text of the folder.
 """
 
 from __future__ import annotations
@@ -25,33 +25,32 @@ _USUAL_SPLITS = ("test", "dev")
 _SHAPE = "a folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
 _SCORE_HEADINGS = {"score", "rel", "relevance", "label", "grade", "judgment", "judgement"}
 _COLUMNS = {3: (0, 1, 2), 4: (0, 2, 3)}
-"""Where query, document and grade stand: BEIR's three columns, TREC's four."""
+"""The columns of query, document and grade: BEIR has three columns, TREC four."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A place in a document, in characters."""
+class AnswerSpan:
+    """Where a document has an answer, in characters."""
 
     document: str
     start: int
     end: int
 
     def overlaps(self, start: int, end: int) -> bool:
-        """Whether some of it lies within these borders."""
         return self.start < end and start < self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question. ``answers`` are texts that count as right; a question is answerable
-    unless its data says otherwise. Where ``spans`` are given, they say which parts of the
-    relevant documents are."""
+    unless its data says otherwise. ``spans``, if any, are the relevant parts of the relevant
+    documents."""
 
     id: str
     text: str
     answers: tuple[str, ...] = ()
     answerable: bool = True
-    spans: tuple[Span, ...] = ()
+    spans: tuple[AnswerSpan, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
 
 
@@ -60,9 +59,9 @@ class DataSet:
     """Questions of one split with their judgements.
 
     ``relevant`` maps a question's id to the grade of each judged document; a grade above
-    zero is relevant. ``documents`` counts the corpus, ``absent`` the relevant documents
-    that no search can find because they are not there; both are zero without a corpus.
-    ``texts`` are the documents of a data set that has no corpus file: an id and a file each.
+    zero is relevant. ``documents`` is the size of the corpus, ``absent`` the number of relevant
+    documents that it lacks; both are zero without a corpus. ``texts`` has the id and file of
+    each document of a data set without a corpus file.
     """
 
     name: str
@@ -81,25 +80,32 @@ class DataSet:
         """The questions that have judgements, in the file's order."""
         return tuple(q for q in self.questions if q.id in self.relevant)
 
+    @property
+    def known(self) -> tuple[Question, ...]:
+        """The questions with a judgement or an answer, and those marked as unanswerable."""
+        return tuple(
+            q for q in self.questions if q.id in self.relevant or q.answers or not q.answerable
+        )
+
     def of_half(self, half: Half) -> DataSet:
-        """The same data set with the questions of one half only."""
+        """The data set with the questions of one half only."""
         questions = tuple(q for q in self.questions if half_of(q.id) == half)
         relevant = {q.id: self.relevant[q.id] for q in questions if q.id in self.relevant}
         return replace(self, questions=questions, relevant=relevant, half=half)
 
 
 def half_of(question_id: str) -> Half:
-    """The half a question belongs to: by a hash of its id, so always the same one."""
+    """The half a question belongs to, by a hash of its id."""
     return HALVES[int(content_hash(question_id)[-1], 16) % 2]
 
 
 def load_dataset(
     folder: str | Path, *, split: str | None = None, half: Half | None = None
 ) -> DataSet:
-    """Read a BEIR-style folder, or one with ``questions.jsonl`` and the texts it speaks of.
+    """Read a BEIR folder, or one with ``questions.jsonl`` and its texts.
 
-    Without ``split``, ``test`` is taken, else ``dev``, else the only one there is. Raises
-    ``DataError`` with file and line on malformed data, ``UsageError`` on an unknown split.
+    The default split is ``test``, else ``dev``, else the only one. Raises ``DataError`` with
+    file and line on malformed data, ``UsageError`` on an unknown split.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -108,8 +114,12 @@ def load_dataset(
     spans = _plain_or_gzipped(root, "questions.jsonl")
     if spans is not None and not (root / "qrels").is_dir():
         data = _load_spans(root, spans, split)
-        return data.of_half(half) if half else data
-    chosen = _choose_split(root, split)
+    else:
+        data = _load_beir(root, _choose_split(root, split))
+    return data.of_half(half) if half else data
+
+
+def _load_beir(root: Path, chosen: str) -> DataSet:
     qrels = _plain_or_gzipped(root / "qrels", f"{chosen}.tsv")
     assert qrels is not None
     relevant, first_lines = _read_qrels(qrels)
@@ -123,11 +133,10 @@ def load_dataset(
     for query_id, line in first_lines.items():
         if query_id not in asked:
             raise _bad(qrels, line, f"judges query {query_id!r}, which {queries.name} lacks")
-
-    corpus = corpus_file(root)
+    corpus = _plain_or_gzipped(root, "corpus.jsonl")
     wanted = {doc for grades in relevant.values() for doc, grade in grades.items() if grade > 0}
     documents, absent = _survey(corpus, wanted) if corpus else (0, 0)
-    data = DataSet(
+    return DataSet(
         name=root.resolve().name,
         folder=root,
         split=chosen,
@@ -137,33 +146,32 @@ def load_dataset(
         documents=documents,
         absent=absent,
     )
-    return data.of_half(half) if half else data
 
 
 def _load_spans(root: Path, path: Path, split: str | None) -> DataSet:
-    """Questions with the places of their answers: ``{"id", "corpus", "question", "spans":
-    [{"text", "start", "end"}]}``, where ``corpus`` names a text file of the folder."""
+    """Each line is ``{"id", "corpus", "question", "spans": [{"text", "start", "end"}]}``, where
+    ``corpus`` names a text file of the folder."""
     if split is not None:
         raise UsageError(f"{root} has no splits", fix="leave --split out")
     texts: dict[str, Path] = {}
     questions: dict[str, Question] = {}
-    for number, record in _records(path):
+    for number, record in read_json_lines(path):
         identity, document = str(record.get("id", "")), str(record.get("corpus", ""))
         text, found = record.get("question"), record.get("spans")
         if not identity or identity in questions:
-            raise _bad(path, number, f"the id {identity!r} is missing or stands twice")
+            raise _bad(path, number, f"the id {identity!r} is missing or a duplicate")
         if not isinstance(text, str) or not text.strip() or not isinstance(found, list):
             raise _bad(path, number, f"question {identity!r} lacks its text or its spans")
         if document not in texts:
             texts[document] = _text_file(root, document, path, number)
         answers: list[str] = []
-        spans: list[Span] = []
+        spans: list[AnswerSpan] = []
         for span in cast("list[Any]", found):
             try:
-                spans.append(Span(document, int(span["start"]), int(span["end"])))
+                spans.append(AnswerSpan(document, int(span["start"]), int(span["end"])))
                 answers.append(str(span["text"]))
             except (TypeError, KeyError, ValueError) as error:
-                raise _bad(path, number, "a span has text, start and end") from error
+                raise _bad(path, number, "a span needs text, start and end") from error
         questions[identity] = Question(identity, text, tuple(answers), bool(spans), tuple(spans))
     if not questions:
         raise DataError(f"{path}: holds no questions")
@@ -180,16 +188,11 @@ def _load_spans(root: Path, path: Path, split: str | None) -> DataSet:
 
 def _text_file(root: Path, document: str, path: Path, number: int) -> Path:
     for ending in (".md", ".txt"):
-        # The name comes from a file: it must not lead out of the folder.
+        # The name comes from a file: it must not point outside the folder.
         found = root / f"{Path(document).name}{ending}"
         if document and found.is_file():
             return found
-    raise _bad(path, number, f"speaks of {document!r}, which {root} does not hold")
-
-
-def corpus_file(folder: Path) -> Path | None:
-    """The folder's corpus, plain or gzipped."""
-    return _plain_or_gzipped(folder, "corpus.jsonl")
+    raise _bad(path, number, f"names {document!r}, which is not in {root}")
 
 
 def _plain_or_gzipped(folder: Path, name: str) -> Path | None:
@@ -221,7 +224,7 @@ def _choose_split(root: Path, wanted: str | None) -> str:
 
 
 def _read_qrels(path: Path) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """The grades by query and document, and the line at which each query first stands."""
+    """The grades by query and document, and the first line of each query."""
     grades: dict[str, dict[str, int]] = {}
     first_lines: dict[str, int] = {}
     width = 0
@@ -241,9 +244,9 @@ def _read_qrels(path: Path) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
             raise _bad(path, number, "lacks a query or a document")
         grade = _grade(score)
         if grade is None:
-            raise _bad(path, number, f"the grade is a whole number, not {score!r}")
+            raise _bad(path, number, f"the grade must be an integer, not {score!r}")
         if grades.setdefault(query, {}).setdefault(document, grade) != grade:
-            raise _bad(path, number, f"judges {document!r} for {query!r} again, differently")
+            raise _bad(path, number, f"judges {document!r} for {query!r} twice, differently")
         first_lines.setdefault(query, number)
     if not grades:
         raise DataError(f"{path}: holds no judgements")
@@ -261,13 +264,13 @@ def _grade(text: str) -> int | None:
 def _read_questions(path: Path, only: Collection[str] | None) -> tuple[Question, ...]:
     """The questions of a file; ``only``, when given, holds the ids to keep."""
     questions: dict[str, Question] = {}
-    for number, record in _records(path):
+    for number, record in read_json_lines(path):
         identity = _identity(path, number, record)
         text = record.get("text")
         if not isinstance(text, str) or not text.strip():
             raise _bad(path, number, f"query {identity!r} has no text")
         if identity in questions:
-            raise _bad(path, number, f"query {identity!r} stands twice")
+            raise _bad(path, number, f"query {identity!r} is a duplicate")
         if only is None or identity in only:
             questions[identity] = _question(path, number, identity, text, record)
     return tuple(questions.values())
@@ -302,10 +305,10 @@ def _question(
 
 
 def _survey(corpus: Path, wanted: set[str]) -> tuple[int, int]:
-    """How many documents the corpus holds, and how many of the wanted ones it lacks."""
+    """The number of documents in the corpus, and of wanted ones that it lacks."""
     missing = set(wanted)
     count = 0
-    for number, record in _records(corpus):
+    for number, record in read_json_lines(corpus):
         missing.discard(_identity(corpus, number, record))
         count += 1
     if not count:
@@ -322,7 +325,8 @@ def _identity(path: Path, number: int, record: Mapping[str, Any]) -> str:
     return identity
 
 
-def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def read_json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The objects of a file of JSON lines, with their line numbers."""
     for number, line in _lines(path):
         try:
             record: Any = json.loads(line)
@@ -334,7 +338,7 @@ def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that hold something, with their numbers from 1."""
+    """The lines that are not blank, with their numbers from 1."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
