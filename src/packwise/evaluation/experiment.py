@@ -73,13 +73,13 @@ class QuestionResult:
     def answer_found(self) -> bool:
         """Whether its context (of the first budget) has the answer or, if no answer is known,
         a relevant passage."""
-        if not self.question.answerable:
-            return False
-        for formula in (ANSWER_RECALL, GOLD_RECALL):
-            found = [v for name, v in self.scores.items() if name.partition("@")[0] == formula]
-            if found:
-                return found[0] > 0
-        return False
+        found = (
+            value > 0
+            for formula in (ANSWER_RECALL, GOLD_RECALL)
+            for name, value in self.scores.items()
+            if name.startswith(f"{formula}@")
+        )
+        return self.question.answerable and next(found, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,11 @@ class VariantResult:
         (``garbage_fraction``) is the mean over the budgets."""
         if metric not in AVERAGED:
             return {r.question.id: r.scores[metric] for r in self.questions if metric in r.scores}
-        found: dict[str, float] = {}
-        for r in self.questions:
-            own = [v for name, v in r.scores.items() if name.startswith(f"{metric}@")]
-            if own:
-                found[r.question.id] = mean(own)
-        return found
+        own = {
+            r.question.id: [v for name, v in r.scores.items() if name.startswith(f"{metric}@")]
+            for r in self.questions
+        }
+        return {question: mean(values) for question, values in own.items() if values}
 
     def value(self, metric: str) -> float:
         """The metric's mean over the questions."""
@@ -133,15 +132,12 @@ class VariantResult:
     def latency_without_embedding(self) -> Latency:
         """Never less than the other stages together: a leg that runs while the question is
         embedded would not be free without the embedding."""
-        return Latency.of(
-            [
-                max(
-                    r.search_ms - r.stages.get("embed", 0.0),
-                    sum(ms for name, ms in r.stages.items() if name != "embed"),
-                )
-                for r in self.questions
-            ]
-        )
+        embedding = [r.stages.get("embed", 0.0) for r in self.questions]
+        times = [
+            max(r.search_ms - embed, sum(r.stages.values()) - embed)
+            for r, embed in zip(self.questions, embedding, strict=True)
+        ]
+        return Latency.of(times)
 
     @property
     def stages(self) -> dict[str, Latency]:
@@ -266,29 +262,20 @@ class _Asker:
     depth: int
     budgets: tuple[int, ...]
 
-    def search(self, text: str, k: int) -> Ranking:
-        return self.library.search(text, k, mode=self.variant.mode, fusion=self.variant.fusion)
+    def search(self, text: str, k: int = 0) -> Ranking:
+        """As ``Library.context`` does, or as deep as documents are ranked."""
+        settings, mode, fusion = self.variant.settings, self.variant.mode, self.variant.fusion
+        wide = settings.rerank_topk if settings.reranker != "off" else settings.context_candidates
+        return self.library.search(text, k or self.depth or wide, mode=mode, fusion=fusion)
 
     def pack(self, text: str, ranking: Ranking, budget: int) -> Context:
         from packwise.context.packer import pack
 
-        return pack(
-            text,
-            ranking.hits,
-            store=self.library.store,
-            settings=self.variant.settings,
-            budget=budget,
-        )
-
-    @property
-    def passages(self) -> int:
-        """How many passages to search for: as ``Library.context`` does, or the depth."""
-        settings = self.variant.settings
-        wide = settings.rerank_topk if settings.reranker != "off" else settings.context_candidates
-        return self.depth or wide
+        store, settings = self.library.store, self.variant.settings
+        return pack(text, ranking.hits, store=store, settings=settings, budget=budget)
 
     def warm_up(self) -> None:
-        ranking = self.search(_WARM_UP, self.passages)
+        ranking = self.search(_WARM_UP)
         for budget in self.budgets[:1]:
             self.pack(_WARM_UP, ranking, budget)
 
@@ -298,9 +285,9 @@ class _Asker:
         packing_ms: dict[int, float] = {}
         started = time.perf_counter()
         try:
-            ranking = self.search(question.text, self.passages)
+            ranking = self.search(question.text)
             search_ms = (time.perf_counter() - started) * 1000.0
-            # The gate looks at one context of an unanswerable question; no metric does.
+            # Of an unanswerable question, only the time of one context is of interest.
             for budget in self.budgets if question.answerable else self.budgets[:1]:
                 started = time.perf_counter()
                 contexts[budget] = self.pack(question.text, ranking, budget)
@@ -311,15 +298,13 @@ class _Asker:
             ms = (time.perf_counter() - started) * 1000.0
             return QuestionResult(question, (), self._zeros(question, grades), ms, error=str(error))
         documents = self._documents(question.text, ranking)
-        stages = ranking.trace.timings_ms()
-        for budget in self.budgets[:1]:
-            stages["packing"] = packing_ms[budget]
+        packing = {"packing": packing_ms[self.budgets[0]]} if self.budgets else {}
         return QuestionResult(
             question,
             documents,
             self._scores(question, grades, documents, contexts),
             search_ms,
-            stages,
+            {**ranking.trace.timings_ms(), **packing},
             ranking.confidence,
             ranking.probability,
             packing_ms,
@@ -333,18 +318,16 @@ class _Asker:
         enough. A search is exhausted when a deeper one finds no more passages, not when it
         returns fewer than asked for: repeated texts are left out of a result.
         """
-        documents = fold_to_documents(hit.passage.document for hit in ranking.hits)
-        if not self.depth:
-            return documents
-        found, k = len(ranking.hits), self.depth
-        while found and len(documents) < self.depth and k < _MOST_PASSAGES:
+        hits, k = ranking.hits, self.depth
+        documents = fold_to_documents(hit.passage.document for hit in hits)
+        while hits and len(documents) < self.depth and k < _MOST_PASSAGES:
             k = min(k * 2, _MOST_PASSAGES)
             deeper = self.search(text, k).hits
-            if len(deeper) <= found:
+            if len(deeper) <= len(hits):
                 break
-            found = len(deeper)
-            documents = fold_to_documents((*documents, *(hit.passage.document for hit in deeper)))
-        return documents[: self.depth]
+            hits = deeper
+            documents = fold_to_documents((*documents, *(hit.passage.document for hit in hits)))
+        return documents[: self.depth or None]
 
     def _scores(
         self,
@@ -353,10 +336,8 @@ class _Asker:
         documents: Sequence[str],
         contexts: Mapping[int, Context],
     ) -> dict[str, float]:
-        scores: dict[str, float] = {}
-        if grades:
-            metrics = STANDARD if self.depth else SHALLOW
-            scores = {str(metric): metric.score(documents, grades) for metric in metrics}
+        metrics = (STANDARD if self.depth else SHALLOW) if grades else ()
+        scores = {str(metric): metric.score(documents, grades) for metric in metrics}
         for budget, context in contexts.items() if question.answerable else ():
             found = score_context(context, question, grades)
             for formula in CONTEXT_FORMULAS:
@@ -366,10 +347,10 @@ class _Asker:
 
     def _zeros(self, question: Question, grades: Grades) -> dict[str, float]:
         """The scores of a question that failed."""
-        names = [str(metric) for metric in (STANDARD if self.depth else SHALLOW)] if grades else []
+        scores = self._scores(question, grades, (), {})
         if question.answerable and question.answers:
-            names += [f"{ANSWER_RECALL}@{budget}" for budget in self.budgets[:1]]
-        return dict.fromkeys(names, 0.0)
+            scores |= {f"{ANSWER_RECALL}@{budget}": 0.0 for budget in self.budgets[:1]}
+        return scores
 
 
 def _trace(ranking: Ranking, context: Context, grades: Grades) -> dict[str, Any]:

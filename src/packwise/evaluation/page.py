@@ -7,7 +7,6 @@ first variant is the one that the others are compared with.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from packwise.evaluation import charts
 from packwise.evaluation.calibration_metrics import assess, reliability, risk_coverage
 from packwise.evaluation.charts import BarChart, ChartLine, LineChart, Points, line_chart
-from packwise.evaluation.experiment import Experiment, QuestionResult, VariantResult, differences
+from packwise.evaluation.experiment import Experiment, VariantResult, differences
 from packwise.evaluation.metrics import (
     ANSWER_RECALL,
     GARBAGE,
@@ -39,35 +38,7 @@ _SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 def render(experiment: Experiment, command: str, size_bytes: int = 0) -> str:
     """The page as HTML. ``command`` is the command line that makes it."""
-    results = experiment.results
-    first, last = results[0], results[-1]
-    page = _environment().get_template("report.html")
-    return page.render(
-        frame=charts,
-        dataset=experiment.dataset,
-        results=results,
-        names=" and ".join(result.variant for result in results),
-        command=command,
-        size_bytes=size_bytes,
-        tiles=list(_tiles(first, last)),
-        verdict=judge(last, first) if len(results) == 2 else None,
-        line_charts=[*_ranking_charts(experiment), *_confidence_charts(last)],
-        latency_chart=BarChart(
-            "Latency by stage",
-            "Medians of each stage; the keyword leg runs while the question is embedded.",
-            tuple(
-                (r.variant, {name: latency.p50 for name, latency in r.stages.items()})
-                for r in results
-            ),
-            "ms",
-        ),
-        metric_rows=_metric_rows(experiment),
-        question_lists=_question_lists(first, last),
-    )
-
-
-def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("packwise.evaluation"),
         autoescape=True,
         trim_blocks=True,
@@ -75,22 +46,35 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-
-
-def _tiles(first: VariantResult, last: VariantResult) -> Iterator[tuple[str, str, str]]:
-    """Value, label and what it was before."""
-    for label, metric in (
-        ("answer recall", f"{ANSWER_RECALL}@{last.budget}"),
-        ("gold recall", f"{GOLD_RECALL}@{last.budget}"),
-        ("nDCG@10", str(HEADLINE)),
-        ("recall@5", "recall@5"),
-        ("garbage in the context", f"{GARBAGE}@{last.budget}"),
-    ):
-        if last.scores(metric):
-            before = f"{first.variant}: {first.value(metric):.1%}" if first is not last else ""
-            yield f"{last.value(metric):.1%}", label, before
-    before = f"{first.variant}: {first.latency.p95:.0f} ms" if first is not last else ""
-    yield f"{last.latency.p95:.0f} ms", "p95, search and packing", before
+    results = experiment.results
+    first, last = results[0], results[-1]
+    elsewhere = {f"@{budget}" for budget in BUDGETS if budget != last.budget}
+    return environment.get_template("report.html").render(
+        frame=charts,
+        experiment=experiment,
+        results=results,
+        command=command,
+        size_bytes=size_bytes,
+        tiles={
+            "answer recall": f"{ANSWER_RECALL}@{last.budget}",
+            "gold recall": f"{GOLD_RECALL}@{last.budget}",
+            "nDCG@10": str(HEADLINE),
+            "recall@5": "recall@5",
+            "garbage in the context": f"{GARBAGE}@{last.budget}",
+        },
+        verdict=judge(last, first) if len(results) == 2 else None,
+        line_charts=[*_ranking_charts(experiment), *_confidence_charts(last)],
+        latency_chart=BarChart(
+            "Latency by stage",
+            "Medians of each stage; the keyword leg runs while the question is embedded.",
+            tuple((r.variant, {name: ms.p50 for name, ms in r.stages.items()}) for r in results),
+            "ms",
+        ),
+        # The other budgets are in the charts.
+        metrics=[m for m in last.metrics if "_" not in m or m[m.index("@") :] not in elsewhere],
+        changes=differences(last, first) if first is not last else {},
+        question_lists=_question_lists(first, last),
+    )
 
 
 def _ranking_charts(experiment: Experiment) -> Iterator[LineChart]:
@@ -190,112 +174,40 @@ def _confidence_charts(result: VariantResult) -> Iterator[LineChart]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _MetricRow:
-    """A row of the table: a value per variant, and the difference of the last to the first."""
-
-    name: str
-    values: list[str]
-    difference: str = ""
-    p: str = ""
-    faint: bool = False
-
-
-def _metric_rows(experiment: Experiment) -> list[_MetricRow]:
-    results = experiment.results
-    first, last = results[0], results[-1]
-    changes = differences(last, first) if first is not last else {}
-    rows: list[_MetricRow] = []
-    curve = {str(b) for b in BUDGETS if b != last.budget}
-    for metric in last.metrics:
-        if metric.partition("@")[2] in curve and "_" in metric:
-            continue
-        digits = 0 if metric.startswith(TOKENS) else 3
-        row = _MetricRow(metric, [f"{r.value(metric):.{digits}f}" for r in results])
-        if metric in changes:
-            d = changes[metric]
-            row = _MetricRow(
-                row.name, row.values, d.interval_text(digits), d.p_text(), faint=not d.clear
-            )
-        rows.append(row)
-    for name in ("p50", "p95", "p99"):
-        values = [getattr(r.latency, name) for r in results]
-        change = f"{values[-1] / values[0] - 1:+.0%}" if first is not last else ""
-        rows.append(_MetricRow(f"{name} ms", [f"{v:.1f}" for v in values], change))
-    return [*rows, _MetricRow("errors", [f"{r.errors:.1%}" for r in results])]
-
-
 def _question_lists(first: VariantResult, last: VariantResult) -> list[dict[str, Any]]:
-    """Wins and losses of the last variant against the first, then what neither found."""
-    metric = _deciding_metric(last)
+    """Wins and losses of the last variant against the first, then what neither found.
+
+    Questions are won by answer recall or, if no answers are known, by nDCG.
+    """
+    metric = f"{ANSWER_RECALL}@{last.budget}"
+    metric = metric if last.scores(metric) else str(HEADLINE)
     paired = [
         (a, b, b.scores[metric] - a.scores[metric])
         for a, b in zip(first.questions, last.questions, strict=True)
         if metric in b.scores and metric in a.scores
     ]
-    wins = sorted((p for p in paired if p[2] > 0), key=lambda p: -p[2])
-    losses = sorted((p for p in paired if p[2] < 0), key=lambda p: p[2])
     missed = [p for p in paired if not p[2] and p[1].scores[metric] < 0.5]
-    alone = first is last
+    if first is last:
+        lists = [("Not found", "", missed)]
+    else:
+        wins = sorted((p for p in paired if p[2] > 0), key=lambda p: -p[2])
+        losses = sorted((p for p in paired if p[2] < 0), key=lambda p: p[2])
+        lists = [
+            (f"Won by {last.variant}", "good", wins),
+            (f"Lost by {last.variant}", "bad", losses),
+            ("Found by neither", "", missed),
+        ]
     return [
         {
             "title": title,
             "tone": tone,
+            "metric": metric if tone == "good" else "",
             "number": len(rows),
             "more": max(0, len(rows) - _MOST_SHOWN),
-            "metric": metric if rows is wins else "",
-            "questions": [
-                {
-                    "question": b.question,
-                    "change": f"{change:+.2f}" if change else "",
-                    "sides": [
-                        (result.variant, _side(own, result.budget))
-                        for result, own in ((first, a), (last, b))[alone:]
-                    ],
-                }
+            "rows": [
+                (b.question, change, [b] if first is last else [a, b])
                 for a, b, change in rows[:_MOST_SHOWN]
             ],
         }
-        for title, rows, tone in (
-            (f"Won by {last.variant}", wins, "good"),
-            (f"Lost by {last.variant}", losses, "bad"),
-            ("Not found" if alone else "Found by neither", missed, ""),
-        )
-        if not (alone and tone)
+        for title, tone, rows in lists
     ]
-
-
-def _deciding_metric(result: VariantResult) -> str:
-    """The metric that questions are won and lost by: answer recall, if answers are known."""
-    metric = f"{ANSWER_RECALL}@{result.budget}"
-    return metric if result.scores(metric) else str(HEADLINE)
-
-
-def _side(result: QuestionResult, budget: int) -> dict[str, Any]:
-    """What one variant did with a question; of a failed one only the error."""
-    if result.error:
-        return {"error": result.error}
-    trace = result.trace
-    fates = {key: reason.replace("_", " ") for key, reason in trace["dropped"].items()}
-    fates |= {key: f"in, {tokens} tokens" for key, tokens in trace["selected"].items()}
-    return {
-        "error": "",
-        "ms": result.ms(budget),
-        "confidence": result.confidence,
-        "probability": result.probability,
-        "tokens": trace["tokens"],
-        "hits": [{**hit, "fate": fates.get(hit["id"], "")} for hit in trace["hits"]],
-        "stages": result.stages,
-        "notes": [
-            (
-                stage["name"],
-                stage["ms"],
-                ", ".join(
-                    f"{key.replace('_', ' ')} {value}"
-                    for key, value in stage.items()
-                    if key not in ("name", "ms") and value is not None
-                ),
-            )
-            for stage in trace["search"]["stages"]
-        ],
-    }
