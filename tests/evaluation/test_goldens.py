@@ -98,7 +98,7 @@ def test_a_malformed_line_is_named(lines, row, says):
 def test_other_mistakes_are_said(lines, tmp_path):
     with pytest.raises(DataError, match="is a duplicate"):
         load_questions(lines({"id": "a", "question": "q"}, {"id": "a", "question": "r"}))
-    with pytest.raises(DataError, match="holds no questions"):
+    with pytest.raises(DataError, match="has no questions"):
         load_questions(lines("", name="empty.jsonl"))
     with pytest.raises(UsageError, match="has no splits"):
         load_questions(lines({"question": "q"}), split="dev")

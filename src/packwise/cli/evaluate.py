@@ -16,6 +16,7 @@ from packwise.cli.evaluate_selection import (
     Prepared,
     Selection,
     check_folder_of,
+    emit,
     question_options,
     write_file,
 )
@@ -125,6 +126,7 @@ def run_command(
     is the plain search cut off at the budget, seed the packing of the specification, default
     what `packwise context` does; other names are those of `packwise eval ablate`.
     """
+    from packwise.evaluation import records
     from packwise.evaluation.variants import BASELINE, DEFAULT, SEED, parse_variant
     from packwise.settings import Settings
 
@@ -134,18 +136,21 @@ def run_command(
     check_folder_of(report)
     sizes = budgets or (settings.context_token_budget,)
     names = tuple(dict.fromkeys(variants or ((DEFAULT,) if sets else (BASELINE, DEFAULT))))
+    if modes or fusions:
+        chosen: tuple[Any, ...] = _MODES if "all" in modes else modes
+        fused: tuple[Any, ...] = FUSIONS if "all" in fusions else fusions
+        found = _compare_searches(selection.prepare(settings), chosen, fused, settings)
+        emit(as_json, lambda: records.rankings_record(found), lambda: tables.show_rankings(found))
+        return
+    line = selection.command_line(budget=budgets, variant=variants, set=sets, report=[report])
+    compared = [parse_variant(name, settings, sets) for name in names]
+    prepared = selection.prepare(settings)
     if report or sets or set(variants) - {BASELINE, SEED, DEFAULT}:
-        line = selection.command_line(budget=budgets, variant=variants, set=sets, report=[report])
-        chosen = [parse_variant(name, settings, sets) for name in names]
-        _run_variants(selection.prepare(settings), chosen, sizes, as_json, report, line)
+        _run_variants(prepared, compared, sizes, as_json, report, line)
     elif budgets or variants:
-        chosen = [parse_variant(name, settings) for name in names]
-        _run_contexts(selection.prepare(settings), chosen, sizes, as_json)
-    elif modes or fusions:
-        _run_rankings(selection.prepare(settings), modes, fusions, settings, as_json)
+        _run_contexts(prepared, compared, sizes, as_json)
     else:
-        default = parse_variant(DEFAULT, settings)
-        _run_whole(selection.prepare(settings), default, sizes, as_json)
+        _run_whole(prepared, compared[-1], sizes, as_json)
 
 
 def _run_whole(prepared: Prepared, default: Variant, budgets: Sequence[int], as_json: bool) -> None:
@@ -160,29 +165,10 @@ def _run_whole(prepared: Prepared, default: Variant, budgets: Sequence[int], as_
         rankings = prepared.run_rankings(search_variants((), (), default.settings))
     if as_json:
         print_json(whole_record(rankings, contexts, _store_size(prepared.store)))
-    elif rankings is None:
-        tables.show_variants(contexts)
-    else:
+        return
+    if rankings is not None:
         tables.show_rankings(rankings)
-        tables.show_variants(contexts, only="_")
-
-
-def _run_rankings(
-    prepared: Prepared,
-    modes: tuple[str, ...],
-    fusions: tuple[str, ...],
-    settings: Settings,
-    as_json: bool,
-) -> None:
-    from packwise.evaluation.records import rankings_record
-
-    chosen: tuple[Any, ...] = _MODES if "all" in modes else modes
-    fused: tuple[Any, ...] = FUSIONS if "all" in fusions else fusions
-    found = _compare_searches(prepared, chosen, fused, settings)
-    if as_json:
-        print_json(rankings_record(found))
-    else:
-        tables.show_rankings(found)
+    tables.show_variants(contexts, only="_" if rankings else "")
 
 
 def _compare_searches(
@@ -214,10 +200,7 @@ def _run_variants(
 
         found = prepared.run_variants(variants, (*budgets, *BUDGETS), keep_traces=True)
         write_file(report, render(found, line, _store_size(prepared.store)["bytes"]))
-    if as_json:
-        print_json(variants_record(found))
-    else:
-        tables.show_variants(found)
+    emit(as_json, lambda: variants_record(found), lambda: tables.show_variants(found))
 
 
 def _run_contexts(
@@ -233,10 +216,7 @@ def _run_contexts(
         budgets=sorted(budgets),
         reference="default" if "default" in names else "",
     )
-    if as_json:
-        print_json(contexts_record(found))
-    else:
-        tables.show_contexts(found)
+    emit(as_json, lambda: contexts_record(found), lambda: tables.show_contexts(found))
 
 
 def _store_size(store: str) -> dict[str, int]:
@@ -280,7 +260,8 @@ def table_command(
     if markdown is not None:
         line = selection.command_line("table", folders=folders)
         write_file(markdown, rankings_markdown(found, line))
-    if as_json:
-        print_json({"datasets": [rankings_record(one) for one in found]})
-    else:
-        tables.show_table(found)
+    emit(
+        as_json,
+        lambda: {"datasets": [rankings_record(one) for one in found]},
+        lambda: tables.show_table(found),
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import clean, err
+from packwise.cli.console import clean, err, print_json
 from packwise.errors import PackwiseError, UsageError
 
 if TYPE_CHECKING:
@@ -203,6 +203,14 @@ def check_folder_of(path: str | None) -> None:
     """Raise ``UsageError`` before measuring if a file could not be written afterwards."""
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise UsageError(f"there is no folder to write {path} to")
+
+
+def emit(as_json: bool, record: Callable[[], Any], show: Callable[[], None]) -> None:
+    """Print a result as JSON or as tables."""
+    if as_json:
+        print_json(record())
+    else:
+        show()
 
 
 def write_file(path: str, text: str) -> None:

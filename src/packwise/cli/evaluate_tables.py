@@ -195,7 +195,7 @@ def show_verdict(verdict: Verdict) -> None:
         if rule.met is False:
             mark, style = "✗", "red" if rule.rollback else "yellow"
         line = Text(f"  {mark} ", style=style)
-        line.append(f"{rule.name}: {rule.found or 'not measured'} ")
+        line.append(f"{rule.rule}: {rule.found or 'not measured'} ")
         line.append(f"(needs: {rule.needs})", style="dim")
         console.print(line)
     d = verdict.difference

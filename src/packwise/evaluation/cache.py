@@ -7,11 +7,10 @@ import json
 import re
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import packwise
 from packwise import folders
 from packwise.errors import DataError, StoreError, StoreMissing
 from packwise.evaluation.data import DataSet
@@ -25,12 +24,8 @@ if TYPE_CHECKING:
 
 # The code that decides what a store contains. Its bytes are part of the key: a changed chunker
 # must never be measured on the passages of the old one.
-_BUILD_CODE = (
-    "documents.py",
-    "sources",
-    "language",
-    "chunking.py",
-    "guard.py",
+BUILD_CODE = (
+    *("documents.py", "sources", "language", "chunking.py", "guard.py"),
     "stores/pack/schema.py",
 )
 
@@ -44,7 +39,7 @@ def store_path(dataset: DataSet, settings: Settings) -> Path:
     files = [dataset.corpus] if dataset.corpus else [path for _, path in dataset.texts]
     if not files:
         raise DataError(
-            f"{dataset.folder} holds no corpus.jsonl to build a store from", fix="add --store STORE"
+            f"{dataset.folder} has no corpus.jsonl to build a store from", fix="add --store STORE"
         )
     digest = hashlib.blake2b(digest_size=8)
     for path in files:
@@ -108,15 +103,8 @@ def _build(dataset: DataSet, place: Path, settings: Settings, progress: Progress
 
 def _code_hash() -> str:
     digest = hashlib.blake2b(digest_size=16)
-    package = resources.files("packwise")
-    for name in _BUILD_CODE:
-        for path in _modules(package.joinpath(name)):
+    package = Path(packwise.__file__).parent
+    for name in BUILD_CODE:
+        for path in sorted((package / name).glob("*.py")) or [package / name]:
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _modules(place: Traversable) -> list[Traversable]:
-    if place.is_dir():
-        inside = (child for child in place.iterdir() if child.name.endswith(".py"))
-        return sorted(inside, key=lambda child: child.name)
-    return [place] if place.is_file() else []

@@ -15,7 +15,6 @@ or maps them to grades.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,14 @@ from typing import Any, cast
 
 from packwise.documents import content_hash
 from packwise.errors import DataError, UsageError
-from packwise.evaluation.data import DataSet, Half, Question, load_dataset, read_json_lines
+from packwise.evaluation.data import (
+    DataSet,
+    Half,
+    Question,
+    load_dataset,
+    make_question,
+    read_json_lines,
+)
 from packwise.stores.base import Store
 
 QUESTIONS = Path("eval") / "questions.jsonl"
@@ -50,8 +56,7 @@ def load_questions(
 def _load_goldens(path: Path) -> DataSet:
     questions: dict[str, Question] = {}
     relevant: dict[str, dict[str, int]] = {}
-    for number, row in read_json_lines(path):
-        where = f"{path}:{number}"
+    for where, row in read_json_lines(path):
         question, grades = _golden(where, row)
         if question.id in questions:
             raise DataError(f"{where}: question {question.id!r} is a duplicate")
@@ -59,7 +64,7 @@ def _load_goldens(path: Path) -> DataSet:
         if grades:
             relevant[question.id] = grades
     if not questions:
-        raise DataError(f"{path}: holds no questions")
+        raise DataError(f"{path}: has no questions")
     name = path.resolve()
     return DataSet(
         name=name.parent.parent.name if name.parent.name == "eval" else name.stem,
@@ -95,42 +100,19 @@ def resolve(dataset: DataSet, store: Store) -> DataSet:
 
 
 def _golden(where: str, row: Mapping[str, Any]) -> tuple[Question, dict[str, int]]:
-    text = row.get("question")
+    text, identity = row.get("question"), row.get("id")
     if not isinstance(text, str) or not text.strip():
         raise DataError(f"{where}: has no question")
-    answerable = row.get("answerable", True)
-    if not isinstance(answerable, bool):
-        raise DataError(f"{where}: answerable must be true or false, not {answerable!r}")
-    identity = row.get("id")
     if identity is not None and not isinstance(identity, (str, int)):
         raise DataError(f"{where}: id must be a string, not {identity!r}")
-    kept = {
-        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for key, value in row.items()
-        if key not in ("id", "question", "answers", "relevant", "answerable")
-    }
-    question = Question(
-        id=str(identity) if identity not in (None, "") else content_hash(text.strip()),
-        text=text.strip(),
-        answers=_answers(where, row),
-        answerable=answerable,
-        metadata=kept,
-    )
-    return question, _relevant(where, row) if answerable else {}
-
-
-def _answers(where: str, row: Mapping[str, Any]) -> tuple[str, ...]:
-    answers: Any = row.get("answers")
-    if answers is None:
-        # No passage contains a long answer word for word.
-        truth = row.get("ground_truth")
-        short = isinstance(truth, str) and 0 < len(truth.split()) <= _LONGEST_ANSWER
-        return (truth,) if short and isinstance(truth, str) else ()
-    if not isinstance(answers, list) or not all(
-        isinstance(a, str) for a in cast("list[Any]", answers)
-    ):
-        raise DataError(f"{where}: answers must be a list of strings")
-    return tuple(cast("list[str]", answers))
+    key = str(identity) if identity not in (None, "") else content_hash(text.strip())
+    question = make_question(where, key, text.strip(), row, ("id", "question", "relevant"))
+    truth = row.get("ground_truth")
+    # No passage contains a long answer word for word.
+    if row.get("answers") is None and isinstance(truth, str):
+        short = 0 < len(truth.split()) <= _LONGEST_ANSWER
+        question = replace(question, answers=(truth,) if short else ())
+    return question, _relevant(where, row) if question.answerable else {}
 
 
 def _relevant(where: str, row: Mapping[str, Any]) -> dict[str, int]:

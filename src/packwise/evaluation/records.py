@@ -191,16 +191,7 @@ def verdict_record(verdict: Verdict) -> Record:
         "verdict": verdict.outcome,
         "reasons": list(verdict.reasons),
         "primary": verdict.primary,
-        "rules": [
-            {
-                "rule": rule.name,
-                "found": rule.found,
-                "needs": rule.needs,
-                "met": rule.met,
-                "rollback": rule.rollback,
-            }
-            for rule in verdict.rules
-        ],
+        "rules": [asdict(rule) for rule in verdict.rules],
         "power": {"questions_needed": verdict.needed, "detectable": verdict.detectable},
     }
 

@@ -29,7 +29,7 @@ from packwise.errors import DataError
 from packwise.evaluation.compare import LEVEL, RESAMPLES, SEED, Difference, p95_change
 from packwise.evaluation.data import read_json_lines
 from packwise.evaluation.metrics import ANSWER_RECALL, GARBAGE, REDUNDANCY, mean
-from packwise.evaluation.verdict import Verdict, VerdictFigures, VerdictRule, decide
+from packwise.evaluation.verdict import Verdict, VerdictRule, decide
 
 Arm = Literal["a", "b"]
 
@@ -89,7 +89,7 @@ class Traffic:
 
 def read_traffic(path: str | Path, share: float) -> Traffic:
     """Read recorded requests. Raises ``DataError`` with the line if one is malformed."""
-    requests = [_request(f"{path}:{n}", row, share) for n, row in read_json_lines(Path(path))]
+    requests = [_request(where, row, share) for where, row in read_json_lines(Path(path))]
     astray = sum(request.arm != arm_of(request.key, share) for request in requests)
     traffic = Traffic(tuple(requests), share, astray)
     for arm in ("a", "b"):
@@ -106,32 +106,30 @@ def judge_traffic(traffic: Traffic) -> Verdict:
     skew = skew_p_value(len(new), len(old), traffic.share)
     redundancy, recall = traffic.figures("b", REDUNDANCY), traffic.figures("b", ANSWER_RECALL)
     return decide(
-        VerdictFigures(
-            primary=ANSWER_RECALL,
-            recall=_unpaired(traffic, ANSWER_RECALL),
-            # Two independent means: the spread of their difference, request by request.
-            spread=float(np.std(recall)) * math.sqrt(2.0) if len(recall) > 1 else 0.0,
-            garbage=_unpaired(traffic, GARBAGE),
-            slower=p95_change([r.ms for r in new], [r.ms for r in old], resamples=500),
-            errors=mean(r.error for r in new) - mean(r.error for r in old),
-            redundancy=mean(redundancy) if redundancy else None,
-            more=(
-                VerdictRule("requests an arm", f"{fewer:,}", f"{_REQUESTS:,}", fewer >= _REQUESTS),
-                VerdictRule(
-                    "days",
-                    "" if days is None else f"{days:.1f}",
-                    str(_DAYS),
-                    None if days is None else days >= _DAYS,
-                ),
-                VerdictRule(
-                    "split",
-                    f"{len(new):,} of {len(new) + len(old):,} requests, p {skew:.3f}, "
-                    f"{traffic.astray} in the wrong arm",
-                    f"{traffic.share:.0%} by the hash",
-                    skew >= _SKEWED and not traffic.astray,
-                ),
+        primary=ANSWER_RECALL,
+        recall=_unpaired(traffic, ANSWER_RECALL),
+        # Two independent means: the spread of their difference, request by request.
+        spread=float(np.std(recall)) * math.sqrt(2.0) if len(recall) > 1 else 0.0,
+        garbage=_unpaired(traffic, GARBAGE),
+        slower=p95_change([r.ms for r in new], [r.ms for r in old], resamples=500),
+        errors=mean(r.error for r in new) - mean(r.error for r in old),
+        redundancy=mean(redundancy) if redundancy else None,
+        more=(
+            VerdictRule("requests an arm", f"{fewer:,}", f"{_REQUESTS:,}", fewer >= _REQUESTS),
+            VerdictRule(
+                "days",
+                "" if days is None else f"{days:.1f}",
+                str(_DAYS),
+                None if days is None else days >= _DAYS,
             ),
-        )
+            VerdictRule(
+                "split",
+                f"{len(new):,} of {len(new) + len(old):,} requests, p {skew:.3f}, "
+                f"{traffic.astray} in the wrong arm",
+                f"{traffic.share:.0%} by the hash",
+                skew >= _SKEWED and not traffic.astray,
+            ),
+        ),
     )
 
 

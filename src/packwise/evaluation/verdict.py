@@ -41,7 +41,7 @@ _Z_ALPHA, _Z_POWER = 1.959964, 0.841621
 class VerdictRule:
     """One rule and its result. ``met`` is ``None`` if nothing was measured."""
 
-    name: str
+    rule: str
     found: str
     needs: str
     met: bool | None
@@ -66,22 +66,6 @@ class Verdict:
     detectable: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictFigures:
-    """What the rules look at. Differences are new minus old; ``slower`` is the change of p95
-    as a share, with its interval; ``spread`` is the standard deviation of the differences in
-    recall."""
-
-    primary: str
-    recall: Difference | None
-    spread: float
-    garbage: Difference | None
-    slower: tuple[float, float, float]
-    errors: float
-    redundancy: float | None
-    more: tuple[VerdictRule, ...] = ()
-
-
 def judge(new: VariantResult, old: VariantResult) -> Verdict:
     """The verdict on a variant against the one it would replace, on the same questions."""
     answers, gold = f"{ANSWER_RECALL}@{new.budget}", f"{GOLD_RECALL}@{new.budget}"
@@ -92,47 +76,56 @@ def judge(new: VariantResult, old: VariantResult) -> Verdict:
         recall = replace(recall, p_value=mcnemar(recall.wins, recall.losses))
     garbage = f"{GARBAGE}@{new.budget}"
     return decide(
-        VerdictFigures(
-            primary=primary,
-            recall=recall,
-            spread=float(np.std([a[q] - b[q] for q in a], ddof=1)) if len(a) > 1 else 0.0,
-            garbage=differences(new, old, [garbage]).get(garbage),
-            slower=p95_change(new.times(), old.times()),
-            errors=new.errors - old.errors,
-            redundancy=new.value(f"{REDUNDANCY}@{new.budget}"),
-        )
+        primary=primary,
+        recall=recall,
+        spread=float(np.std([a[q] - b[q] for q in a], ddof=1)) if len(a) > 1 else 0.0,
+        garbage=differences(new, old, [garbage]).get(garbage),
+        slower=p95_change(new.times(), old.times()),
+        errors=new.errors - old.errors,
+        redundancy=new.value(f"{REDUNDANCY}@{new.budget}"),
     )
 
 
-def decide(figures: VerdictFigures) -> Verdict:
-    """The verdict on measured figures."""
+def decide(
+    *,
+    primary: str,
+    recall: Difference | None,
+    spread: float,
+    garbage: Difference | None,
+    slower: tuple[float, float, float],
+    errors: float,
+    redundancy: float | None,
+    more: tuple[VerdictRule, ...] = (),
+) -> Verdict:
+    """The verdict on measured figures, which are new minus old. ``slower`` is the change of p95
+    as a share with its interval, ``spread`` the standard deviation of the difference in recall,
+    ``more`` are further rules."""
     rules = (
-        _recall(figures),
-        _garbage(figures.garbage),
-        _latency(*figures.slower),
-        _errors(figures.errors),
-        _redundancy(figures.redundancy),
-        *figures.more,
+        _recall(primary, recall),
+        _garbage(garbage),
+        _latency(*slower),
+        _errors(errors),
+        _redundancy(redundancy),
+        *more,
     )
     unmet = [rule for rule in rules if rule.met is False]
     outcome: Outcome
     if any(rule.rollback for rule in rules):
         outcome, why = "rollback", [rule for rule in rules if rule.rollback]
-    elif unmet or figures.recall is None:
+    elif unmet or recall is None:
         outcome, why = "no difference", unmet
     else:
         outcome, why = "ship", [rule for rule in rules if rule.met]
-    reasons = [f"{rule.name}: {rule.found} (needs: {rule.needs})" for rule in why]
-    reasons += [f"{rule.name}: not measured" for rule in rules if rule.met is None]
-    difference = figures.recall
+    reasons = [f"{rule.rule}: {rule.found} (needs: {rule.needs})" for rule in why]
+    reasons += [f"{rule.rule}: not measured" for rule in rules if rule.met is None]
     return Verdict(
         outcome=outcome,
         reasons=tuple(reasons),
         rules=rules,
-        primary=figures.primary,
-        difference=difference,
-        needed=questions_needed(figures.spread, difference.mean) if difference else None,
-        detectable=detectable(figures.spread, difference.questions) if difference else None,
+        primary=primary,
+        difference=recall,
+        needed=questions_needed(spread, recall.mean) if recall else None,
+        detectable=detectable(spread, recall.questions) if recall else None,
     )
 
 
@@ -159,9 +152,8 @@ def mcnemar(wins: int, losses: int) -> float:
     return min(1.0, 2.0 * tail)
 
 
-def _recall(figures: VerdictFigures) -> VerdictRule:
-    found = figures.recall
-    name = figures.primary.replace("_", " ")
+def _recall(primary: str, found: Difference | None) -> VerdictRule:
+    name = primary.replace("_", " ")
     needs = f"better with p < {_SIGNIFICANT}"
     if found is None:
         return VerdictRule(name, "", needs, None)
