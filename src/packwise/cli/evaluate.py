@@ -13,8 +13,8 @@ from packwise.candidates import FUSIONS, Fusion, Mode
 from packwise.cli import evaluate_tables as tables
 from packwise.cli.console import print_json
 from packwise.cli.evaluate_selection import (
-    Prepared,
-    Selection,
+    PreparedQuestions,
+    QuestionSelection,
     check_folder_of,
     emit,
     question_options,
@@ -109,7 +109,7 @@ def evaluate() -> None:
     help="Write a page with charts and every question's trace.",
 )
 def run_command(
-    selection: Selection,
+    selection: QuestionSelection,
     as_json: bool,
     modes: tuple[str, ...],
     fusions: tuple[str, ...],
@@ -153,7 +153,9 @@ def run_command(
         _run_whole(prepared, compared[-1], sizes, as_json)
 
 
-def _run_whole(prepared: Prepared, default: Variant, budgets: Sequence[int], as_json: bool) -> None:
+def _run_whole(
+    prepared: PreparedQuestions, default: Variant, budgets: Sequence[int], as_json: bool
+) -> None:
     """The default search: its rankings and its contexts."""
     from packwise.evaluation.records import whole_record
     from packwise.evaluation.variants import search_variants
@@ -172,7 +174,10 @@ def _run_whole(prepared: Prepared, default: Variant, budgets: Sequence[int], as_
 
 
 def _compare_searches(
-    prepared: Prepared, modes: Sequence[Mode], fusions: Sequence[Fusion], settings: Settings
+    prepared: PreparedQuestions,
+    modes: Sequence[Mode],
+    fusions: Sequence[Fusion],
+    settings: Settings,
 ) -> Experiment:
     """Rankings of each mode and fusion; the default is the reference if it is among them."""
     from packwise.evaluation.variants import search_variants
@@ -183,7 +188,7 @@ def _compare_searches(
 
 
 def _run_variants(
-    prepared: Prepared,
+    prepared: PreparedQuestions,
     variants: Sequence[Variant],
     budgets: Sequence[int],
     as_json: bool,
@@ -204,7 +209,7 @@ def _run_variants(
 
 
 def _run_contexts(
-    prepared: Prepared, variants: Sequence[Variant], budgets: Sequence[int], as_json: bool
+    prepared: PreparedQuestions, variants: Sequence[Variant], budgets: Sequence[int], as_json: bool
 ) -> None:
     """Contexts of the answerable questions; the default is compared with each other variant."""
     from packwise.evaluation.records import contexts_record
@@ -242,7 +247,7 @@ def _store_size(store: str) -> dict[str, int]:
     "--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Write the tables there."
 )
 def table_command(
-    selection: Selection, folders: tuple[str, ...], as_json: bool, markdown: str | None
+    selection: QuestionSelection, folders: tuple[str, ...], as_json: bool, markdown: str | None
 ) -> None:
     """Compare keyword, vector and hybrid search on each FOLDER."""
     from packwise.evaluation.data import load_dataset

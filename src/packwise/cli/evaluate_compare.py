@@ -10,7 +10,7 @@ import click
 from packwise.cli import evaluate_tables as tables
 from packwise.cli.console import clean, err, out, print_json
 from packwise.cli.evaluate_selection import (
-    Selection,
+    QuestionSelection,
     check_folder_of,
     progress_bar,
     question_options,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     help="The share of the traffic that B was given: 0.1 first, then 0.5.",
 )
 def compare(
-    selection: Selection,
+    selection: QuestionSelection,
     as_json: bool,
     old: str,
     new: str,
@@ -106,7 +106,9 @@ def _compare_traffic(path: str, share: float, as_json: bool) -> None:
     metavar="N",
     help="Tokens per context: a tight budget shows the effect of packing.",
 )
-def ablate(selection: Selection, as_json: bool, names: tuple[str, ...], budget: int) -> None:
+def ablate(
+    selection: QuestionSelection, as_json: bool, names: tuple[str, ...], budget: int
+) -> None:
     """Switch each stage off (or on, if it is off) and measure what changes.
 
     Figures are with the stage minus without it, by question; milliseconds are what it adds.
@@ -149,7 +151,7 @@ def ablate(selection: Selection, as_json: bool, names: tuple[str, ...], budget: 
     help="Fail if p95 grew by more than this share (0.2: a fifth).  [default: never]",
 )
 def gate(
-    selection: Selection,
+    selection: QuestionSelection,
     as_json: bool,
     baseline: str,
     write: bool,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class QuestionSelection:
     """Which questions are put to which store."""
 
     folder: str
@@ -33,7 +33,7 @@ class Selection:
     half: Half | None
     limit: int | None
 
-    def prepare(self, settings: Settings) -> Prepared:
+    def prepare(self, settings: Settings) -> PreparedQuestions:
         """Read the questions and find their store: the given one, the pack they are part of, or
         one built from their corpus. What makes the figures differ is said on standard error."""
         from packwise.cli.progress import BuildProgress
@@ -71,7 +71,7 @@ class Selection:
                     f"{leaked} questions are also few-shot examples of the pack; asking leaves "
                     "each out of its own prompt",
                 )
-        return Prepared(dataset, store, self.limit)
+        return PreparedQuestions(dataset, store, self.limit)
 
     def command_line(
         self, *words: str, folders: Sequence[str] = (), **options: Sequence[object]
@@ -95,7 +95,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedQuestions:
     """Questions with documents named as the store names them, and the store."""
 
     dataset: DataSet
@@ -170,7 +170,7 @@ def question_options(with_store: bool = True) -> Callable[[Callable[..., None]],
             store: str | None = None,
             **others: Any,
         ) -> None:
-            command(selection=Selection(folder or "", store, split, half, limit), **others)
+            command(selection=QuestionSelection(folder or "", store, split, half, limit), **others)
 
         options = [
             click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from packwise.evaluation.ablation import StageEffect
     from packwise.evaluation.experiment import Experiment
-    from packwise.evaluation.regression import GateResult
+    from packwise.evaluation.regression import RegressionResult
     from packwise.evaluation.verdict import Verdict
 
 _PERCENTILES = ("p50", "p95", "p99")
@@ -237,7 +237,7 @@ def show_ablation(found: Experiment, effects: Sequence[StageEffect]) -> None:
     console.print("* the 95% interval of the paired difference excludes zero", style="dim")
 
 
-def show_gate(found: GateResult, name: str) -> None:
+def show_gate(found: RegressionResult, name: str) -> None:
     """Every metric against its baseline."""
     title = f"{clean(name)} against its baseline"
     columns = ["metric", "before", "now", "difference [95%]", ""]

@@ -15,7 +15,7 @@ from packwise.evaluation.metrics import AVERAGED, Latency, mean
 if TYPE_CHECKING:
     from packwise.evaluation.ablation import StageEffect
     from packwise.evaluation.calibration import Fit
-    from packwise.evaluation.regression import GateResult
+    from packwise.evaluation.regression import RegressionResult
     from packwise.evaluation.traffic import Traffic
     from packwise.evaluation.verdict import Verdict
 
@@ -220,7 +220,7 @@ def ablation_record(found: Experiment, effects: Sequence[StageEffect]) -> Record
     }
 
 
-def gate_record(found: GateResult) -> Record:
+def gate_record(found: RegressionResult) -> Record:
     """``eval gate``: every metric against its baseline."""
     return {
         "passed": found.passed,

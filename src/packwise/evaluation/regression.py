@@ -47,7 +47,7 @@ class MetricChange:
 
 
 @dataclass(frozen=True, slots=True)
-class GateResult:
+class RegressionResult:
     """Every change, and how much slower p95 is as a share. ``too_slow`` is set only if there
     is a limit."""
 
@@ -102,7 +102,7 @@ def load_baseline(path: Path) -> Baseline:
 
 def check_regression(
     result: VariantResult, baseline: Baseline, *, slower: float | None = None
-) -> GateResult:
+) -> RegressionResult:
     """Compare a run with its baseline; ``slower`` limits the growth of p95, as a share.
 
     Raises ``DataError`` if the two did not ask the same questions.
@@ -131,4 +131,4 @@ def check_regression(
             )
         )
     growth = result.latency.p95 / baseline.p95_ms - 1.0 if baseline.p95_ms else 0.0
-    return GateResult(tuple(changes), growth, slower is not None and growth > slower)
+    return RegressionResult(tuple(changes), growth, slower is not None and growth > slower)
