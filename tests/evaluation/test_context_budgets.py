@@ -14,7 +14,7 @@ from packwise.cli import app
 from packwise.context.packer import Context, PackedPassage
 from packwise.context.trace import Knobs, PackingTrace, Selected
 from packwise.errors import DataError
-from packwise.evaluation.data import AnswerSpan, Question, load_dataset
+from packwise.evaluation.data import GoldSpan, Question, load_dataset
 from packwise.evaluation.metrics import gold_answers, holds, normalised, score_context
 from packwise.evaluation.variants import parse_variant
 from packwise.settings import Settings
@@ -102,7 +102,7 @@ def test_a_marker_is_no_answer():
 
 
 def test_with_spans_only_the_passages_that_touch_one_are_relevant():
-    question = Question("q", "?", ("never said",), spans=(AnswerSpan("a", 100, 200),))
+    question = Question("q", "?", ("never said",), spans=(GoldSpan("a", 100, 200),))
     found = score_context(
         context(("a", LONG, 30, (0, 100)), ("a", LONG + " z", 30, (150, 300))), question, {"a": 1}
     )

@@ -30,7 +30,7 @@ _COLUMNS = {3: (0, 1, 2), 4: (0, 2, 3)}
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSpan:
+class GoldSpan:
     """Where a document has an answer, in characters."""
 
     document: str
@@ -51,7 +51,7 @@ class Question:
     text: str
     answers: tuple[str, ...] = ()
     answerable: bool = True
-    spans: tuple[AnswerSpan, ...] = ()
+    spans: tuple[GoldSpan, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
 
 
@@ -163,7 +163,7 @@ def _load_spans(root: Path, path: Path, split: str | None) -> DataSet:
         rows = cast("list[Any]", found)
         try:
             answers = tuple(str(row["text"]) for row in rows)
-            spans = tuple(AnswerSpan(document, int(r["start"]), int(r["end"])) for r in rows)
+            spans = tuple(GoldSpan(document, int(r["start"]), int(r["end"])) for r in rows)
         except (TypeError, KeyError, ValueError) as error:
             raise DataError(f"{where}: a span needs text, start and end") from error
         questions[identity] = Question(identity, text, answers, bool(spans), spans)

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from packwise.evaluation import charts
 from packwise.evaluation.calibration_metrics import assess, reliability, risk_coverage
-from packwise.evaluation.charts import BarChart, ChartLine, LineChart, Points, line_chart
+from packwise.evaluation.charts import BarChart, ChartLine, LineChart, Points
 from packwise.evaluation.experiment import Experiment, VariantResult, differences
 from packwise.evaluation.metrics import (
     ANSWER_RECALL,
@@ -67,7 +67,7 @@ def render(experiment: Experiment, command: str, size_bytes: int = 0) -> str:
         latency_chart=BarChart(
             "Latency by stage",
             "Medians of each stage; the keyword leg runs while the question is embedded.",
-            tuple((r.variant, {name: ms.p50 for name, ms in r.stages.items()}) for r in results),
+            [(r.variant, {name: ms.p50 for name, ms in r.stages.items()}) for r in results],
             "ms",
         ),
         # The other budgets are in the charts.
@@ -97,13 +97,13 @@ def _ranking_charts(experiment: Experiment) -> Iterator[LineChart]:
             )
             for own in judged
         ]
-        yield line_chart(
+        yield LineChart(
             "Recall by depth",
             "Share of the relevant documents among the first k.",
             lines(points),
             x="documents",
             y="recall",
-            ticks_x=(1, 5, 10, 15, 20),
+            marks_x=(1, 5, 10, 15, 20),
         )
     for title, note, formula in (
         ("Answers by budget", "Share of contexts that hold the answer.", ANSWER_RECALL),
@@ -120,7 +120,7 @@ def _ranking_charts(experiment: Experiment) -> Iterator[LineChart]:
             for r in results
         ]
         if all(points):
-            yield line_chart(
+            yield LineChart(
                 title,
                 note,
                 lines(points),
@@ -128,7 +128,7 @@ def _ranking_charts(experiment: Experiment) -> Iterator[LineChart]:
                 y=title.lower(),
                 log_x=True,
                 percent_y=formula != TOKENS,
-                ticks_x=BUDGETS,
+                marks_x=BUDGETS,
             )
 
 
@@ -145,7 +145,7 @@ def _confidence_charts(result: VariantResult) -> Iterator[LineChart]:
         points = tuple(dict.fromkeys((p.coverage, p.risk) for p in nearest))
         label = f"{name}, AUROC {assess(values, right).auroc:.3f}"
         lines.append(ChartLine(label, points, tone, dashed=not tone))
-    yield line_chart(
+    yield LineChart(
         "Risk by coverage",
         "Answer the surest questions first: how many of them have no answer there.",
         lines,
@@ -156,7 +156,7 @@ def _confidence_charts(result: VariantResult) -> Iterator[LineChart]:
     if "probability" in found:
         values = found["probability"]
         bins = reliability(values, right)
-        yield line_chart(
+        yield LineChart(
             "Does the probability mean what it says?",
             "Questions of like probability: how often the answer is there.",
             [
