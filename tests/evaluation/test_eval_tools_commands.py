@@ -76,7 +76,7 @@ def test_a_pack_is_evaluated_on_its_own_questions_and_leaks_are_said(run, tmp_pa
     code, out, err = run("eval", pack, "--json")
     assert code == 0
     assert json.loads(out)["metrics"]["recall@5"] == 1.0
-    assert "1 questions are also few-shot examples of the pack" in err
+    assert "questions that are few-shot examples too (left out of their own prompts): 1" in err
 
 
 def test_variants_and_knobs_are_compared_and_reported(run, goldens, notes_pack, tmp_path):

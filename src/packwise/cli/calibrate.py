@@ -10,6 +10,7 @@ import click
 
 from packwise.cli.console import clean, err, out, print_json
 from packwise.cli.evaluate_selection import progress_bar
+from packwise.cli.evaluate_tables import make_table
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,45 +132,35 @@ def _save(path: Path, calibration: Calibration) -> None:
 
 
 def _show(fitted: Fit, examples: list[CalibrationExample], path: Path | None) -> None:
-    from rich import box
-    from rich.table import Table
-
     from packwise.retrieval.calibration import SIGNS
 
-    found = fitted.assessment
-    made = sum(e.made for e in examples)
-    title = f"{found.questions} questions, the answer there in {found.right:.0%}"
-    table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False)
-    table.add_column("what")
-    table.add_column("figure", justify="right")
+    found, calibration = fitted.assessment, fitted.calibration
     best = max(fitted.raw, key=lambda name: fitted.raw[name])
-    for what, figure in (
+    console = out()
+    title = f"{found.questions} questions, the answer there in {found.right:.0%}"
+    table = make_table(("what", "figure"), title=title, show_header=False)
+    answered = f"{fitted.answered.coverage:.0%} / {fitted.answered.risk:.0%}"
+    for row in (
         ("AUROC", f"{found.auroc:.3f}"),
         (f"AUROC of the best single score, {best}", f"{fitted.raw[best]:.3f}"),
         ("expected calibration error", f"{found.ece:.3f}"),
         ("Brier score", f"{found.brier:.3f}"),
         ("right when answering from 0.5 on", f"{found.accuracy:.1%}"),
         ("right when always / never answering", f"{found.always:.1%} / {found.never:.1%}"),
-        ("answers from a probability of", f"{fitted.calibration.threshold:.2f}"),
-        (
-            "share answered, and of these wrongly",
-            f"{fitted.answered.coverage:.0%} / {fitted.answered.risk:.0%}",
-        ),
-        ("surely not there below", f"{fitted.calibration.refuse_below:.2f}"),
+        ("answers from a probability of", f"{calibration.threshold:.2f}"),
+        ("share answered, and of these wrongly", answered),
+        ("surely not there below", f"{calibration.refuse_below:.2f}"),
     ):
-        table.add_row(what, figure)
-    console = out()
+        table.add_row(*row)
     console.print(table)
-    weights = Table(title="what suggests that the answer is there", box=box.SIMPLE_HEAD)
-    weights.add_column("weight", justify="right")
-    weights.add_column("sign")
-    weights.add_column("")
-    model = fitted.calibration.models[0]
-    for name, weight in sorted(
-        zip(model.signs, model.weights, strict=True), key=lambda pair: -abs(pair[1])
-    )[:8]:
-        weights.add_row(f"{weight:+.2f}", name, SIGNS.get(name, "the score of the cross-encoder"))
-    console.print(weights)
+    title = "what suggests that the answer is there"
+    table = make_table(("weight", "sign", ""), title=title, left=("sign", ""))
+    table.columns[0].justify = "right"
+    weights = zip(calibration.models[0].signs, calibration.models[0].weights, strict=True)
+    for name, weight in sorted(weights, key=lambda pair: -abs(pair[1]))[:8]:
+        table.add_row(f"{weight:+.2f}", name, SIGNS.get(name, "the score of the cross-encoder"))
+    console.print(table)
+    made = sum(e.made for e in examples)
     note = "figures are on questions the fit has not seen (five folds)"
     if made:
         note += f"; {made} questions were used twice, the second time without their answer"

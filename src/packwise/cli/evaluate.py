@@ -13,8 +13,8 @@ from packwise.candidates import FUSIONS, Fusion, Mode
 from packwise.cli import evaluate_tables as tables
 from packwise.cli.console import print_json
 from packwise.cli.evaluate_selection import (
-    PreparedQuestions,
-    QuestionSelection,
+    EvaluationRun,
+    QuestionChoice,
     check_folder_of,
     emit,
     question_options,
@@ -109,7 +109,7 @@ def evaluate() -> None:
     help="Write a page with charts and every question's trace.",
 )
 def run_command(
-    selection: QuestionSelection,
+    selection: QuestionChoice,
     as_json: bool,
     modes: tuple[str, ...],
     fusions: tuple[str, ...],
@@ -154,7 +154,7 @@ def run_command(
 
 
 def _run_whole(
-    prepared: PreparedQuestions, default: Variant, budgets: Sequence[int], as_json: bool
+    prepared: EvaluationRun, default: Variant, budgets: Sequence[int], as_json: bool
 ) -> None:
     """The default search: its rankings and its contexts."""
     from packwise.evaluation.records import whole_record
@@ -174,7 +174,7 @@ def _run_whole(
 
 
 def _compare_searches(
-    prepared: PreparedQuestions,
+    prepared: EvaluationRun,
     modes: Sequence[Mode],
     fusions: Sequence[Fusion],
     settings: Settings,
@@ -188,7 +188,7 @@ def _compare_searches(
 
 
 def _run_variants(
-    prepared: PreparedQuestions,
+    prepared: EvaluationRun,
     variants: Sequence[Variant],
     budgets: Sequence[int],
     as_json: bool,
@@ -209,7 +209,7 @@ def _run_variants(
 
 
 def _run_contexts(
-    prepared: PreparedQuestions, variants: Sequence[Variant], budgets: Sequence[int], as_json: bool
+    prepared: EvaluationRun, variants: Sequence[Variant], budgets: Sequence[int], as_json: bool
 ) -> None:
     """Contexts of the answerable questions; the default is compared with each other variant."""
     from packwise.evaluation.records import contexts_record
@@ -227,11 +227,8 @@ def _run_contexts(
 def _store_size(store: str) -> dict[str, int]:
     from packwise.stores.locate import open_store
 
-    opened = open_store(store)
-    try:
+    with open_store(store) as opened:
         info = opened.info()
-    finally:
-        opened.close()
     return {
         "bytes": info.size_bytes,
         "documents": info.documents,
@@ -247,7 +244,7 @@ def _store_size(store: str) -> dict[str, int]:
     "--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Write the tables there."
 )
 def table_command(
-    selection: QuestionSelection, folders: tuple[str, ...], as_json: bool, markdown: str | None
+    selection: QuestionChoice, folders: tuple[str, ...], as_json: bool, markdown: str | None
 ) -> None:
     """Compare keyword, vector and hybrid search on each FOLDER."""
     from packwise.evaluation.data import load_dataset

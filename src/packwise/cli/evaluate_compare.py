@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 from packwise.cli import evaluate_tables as tables
 from packwise.cli.console import clean, err, out, print_json
 from packwise.cli.evaluate_selection import (
-    QuestionSelection,
+    QuestionChoice,
     check_folder_of,
     progress_bar,
     question_options,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     help="The share of the traffic that B was given: 0.1 first, then 0.5.",
 )
 def compare(
-    selection: QuestionSelection,
+    selection: QuestionChoice,
     as_json: bool,
     old: str,
     new: str,
@@ -106,9 +107,7 @@ def _compare_traffic(path: str, share: float, as_json: bool) -> None:
     metavar="N",
     help="Tokens per context: a tight budget shows the effect of packing.",
 )
-def ablate(
-    selection: QuestionSelection, as_json: bool, names: tuple[str, ...], budget: int
-) -> None:
+def ablate(selection: QuestionChoice, as_json: bool, names: tuple[str, ...], budget: int) -> None:
     """Switch each stage off (or on, if it is off) and measure what changes.
 
     Figures are with the stage minus without it, by question; milliseconds are what it adds.
@@ -151,7 +150,7 @@ def ablate(
     help="Fail if p95 grew by more than this share (0.2: a fifth).  [default: never]",
 )
 def gate(
-    selection: QuestionSelection,
+    selection: QuestionChoice,
     as_json: bool,
     baseline: str,
     write: bool,
@@ -215,16 +214,12 @@ def questions(store: str, number: int, target: str | None, seed: int, by_rule: b
 
     check_folder_of(target)
     llm = None if by_rule else _language_model()
-    opened = open_store(store)
-    try:
-        with progress_bar(store, number) as progress:
-            made = make_goldens(
-                opened, number, llm=llm, seed=seed, remark=_remark, progress=progress
-            )
-    finally:
-        opened.close()
+    with ExitStack() as stack:
         if llm is not None:
-            llm.close()
+            stack.callback(llm.close)
+        opened = stack.enter_context(open_store(store))
+        progress = stack.enter_context(progress_bar(store, number))
+        made = make_goldens(opened, number, llm=llm, seed=seed, remark=_remark, progress=progress)
     if target is None:
         click.echo(as_lines(made), nl=False)
     else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionSelection:
+class QuestionChoice:
     """Which questions are put to which store."""
 
     folder: str
@@ -33,7 +33,7 @@ class QuestionSelection:
     half: Half | None
     limit: int | None
 
-    def prepare(self, settings: Settings) -> PreparedQuestions:
+    def prepare(self, settings: Settings) -> EvaluationRun:
         """Read the questions and find their store: the given one, the pack they are part of, or
         one built from their corpus. What makes the figures differ is said on standard error."""
         from packwise.cli.progress import BuildProgress
@@ -49,29 +49,21 @@ class QuestionSelection:
         if store is None:
             progress = BuildProgress(f"building {clean(dataset.name)}")
             store = str(cached_store(dataset, settings, progress))
-        opened = open_store(store)
-        try:
+        with open_store(store) as opened:
             dataset = check_coverage(resolve(dataset, opened), opened)
             info = opened.info()
-        finally:
-            opened.close()
-        if dataset.absent:
-            _warn(dataset, f"relevant documents missing from the store: {dataset.absent}")
-        if info.documents < dataset.documents:
-            _warn(
-                dataset,
-                f"the store has {info.documents} of the {dataset.documents} documents of the "
-                "corpus",
-            )
-        if info.kind == "pack":
-            leaked = len(leaked_questions(dataset.questions, Path(info.location)))
-            if leaked:
-                _warn(
-                    dataset,
-                    f"{leaked} questions are also few-shot examples of the pack; asking leaves "
-                    "each out of its own prompt",
-                )
-        return PreparedQuestions(dataset, store, self.limit)
+        pack = Path(info.location) if info.kind == "pack" else None
+        leaked = len(leaked_questions(dataset.questions, pack)) if pack else 0
+        missing = dataset.documents - info.documents
+        for number, text in (
+            (dataset.absent, "relevant documents missing from the store"),
+            (missing, "documents of the corpus missing from the store"),
+            (leaked, "questions that are few-shot examples too (left out of their own prompts)"),
+        ):
+            if number > 0:
+                line = f"{clean(dataset.name)}: {text}: {number}"
+                err().print(line, style="yellow", soft_wrap=True)
+        return EvaluationRun(dataset, store, self.limit)
 
     def command_line(
         self, *words: str, folders: Sequence[str] = (), **options: Sequence[object]
@@ -95,7 +87,7 @@ class QuestionSelection:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedQuestions:
+class EvaluationRun:
     """Questions with documents named as the store names them, and the store."""
 
     dataset: DataSet
@@ -133,10 +125,6 @@ class PreparedQuestions:
         )
 
 
-def _warn(dataset: DataSet, text: str) -> None:
-    err().print(f"{clean(dataset.name)}: {text}", style="yellow", soft_wrap=True)
-
-
 @contextmanager
 def progress_bar(name: str, total: int) -> Generator[Callable[[int], None]]:
     """A progress bar on standard error if that is a terminal; it disappears at the end."""
@@ -170,7 +158,7 @@ def question_options(with_store: bool = True) -> Callable[[Callable[..., None]],
             store: str | None = None,
             **others: Any,
         ) -> None:
-            command(selection=QuestionSelection(folder or "", store, split, half, limit), **others)
+            command(selection=QuestionChoice(folder or "", store, split, half, limit), **others)
 
         options = [
             click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),

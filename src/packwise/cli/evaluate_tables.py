@@ -20,7 +20,7 @@ _COLOURS = {"ship": "green", "no difference": "yellow", "rollback": "red"}
 _ABLATED = ("ndcg@10", "recall@5", "answer_recall", "gold_recall", "garbage_fraction")
 
 
-def _table(
+def make_table(
     columns: Iterable[str],
     *,
     title: str = "",
@@ -39,20 +39,28 @@ def _table(
     return table
 
 
-def show_variants(found: Experiment, only: str = "") -> None:
-    """One column per variant; ``only`` keeps the metrics whose name contains it."""
-    from packwise.evaluation.records import confidence_record
-
+def _metrics(found: Experiment, title: str, only: str = "") -> Table:
+    """One column per variant, so that all metrics fit a narrow terminal."""
     results = found.results
-    title = (
-        f"{clean(found.dataset.name)}, {len(results[0].questions)} questions, "
-        f"{results[0].budget:,} tokens"
-    )
-    table = _table(["metric", *(clean(result.variant) for result in results)], title=title)
+    table = make_table(["metric", *(clean(result.variant) for result in results)], title=title)
     for metric in (name for name in results[0].metrics if only in name):
         digits = 0 if metric.startswith("context_tokens") else 3
         table.add_row(metric, *(f"{result.value(metric):.{digits}f}" for result in results))
-    gates = [confidence_record(result) for result in results]
+    return table
+
+
+def _size(found: Experiment) -> str:
+    first = found.results[0]
+    number = len(first.questions)
+    return f"{clean(found.dataset.name)}, {number} questions, {first.budget:,} tokens"
+
+
+def show_variants(found: Experiment, only: str = "") -> None:
+    """Rankings, contexts and the gate; ``only`` keeps the metrics whose name contains it."""
+    from packwise.evaluation.records import confidence_record
+
+    table = _metrics(found, _size(found), only)
+    gates = [confidence_record(result) for result in found.results]
     for kind in ("confidence", "probability"):
         for figure in ("auroc", "ece"):
             values = [f"{g[kind][figure]:.3f}" if g and kind in g else "" for g in gates]
@@ -60,7 +68,7 @@ def show_variants(found: Experiment, only: str = "") -> None:
                 table.add_row(f"{figure.upper()} of the {kind}", *values)
     table.add_section()
     for percentile in _PERCENTILES:
-        values = [f"{getattr(result.latency, percentile):.1f}" for result in results]
+        values = [f"{getattr(result.latency, percentile):.1f}" for result in found.results]
         table.add_row(f"{percentile} ms, with packing", *values)
     out().print(table)
 
@@ -70,14 +78,14 @@ def show_contexts(found: Experiment) -> None:
     from packwise.evaluation import tables
 
     columns = [column.replace(" ", "\n") for column in tables.CONTEXT_COLUMNS]
-    table = _table(columns, title=clean(found.title), left=("variant",))
+    table = make_table(columns, title=clean(found.title), left=("variant",))
     table.columns[0].justify = "right"
     for number, row in enumerate(tables.context_rows(found), start=1):
         table.add_row(*row, end_section=number % len(found.results) == 0)
     out().print(table)
     rows = tables.context_difference_rows(found)
     if rows:
-        table = _table(
+        table = make_table(
             tables.CONTEXT_DIFFERENCE_COLUMNS, title="default minus baseline, by question"
         )
         table.columns[0].justify = "right"
@@ -87,16 +95,12 @@ def show_contexts(found: Experiment) -> None:
 
 
 def show_rankings(found: Experiment) -> None:
-    """One column per variant, so that all metrics fit a narrow terminal."""
-    results = found.results
-    columns = ["metric", *(result.variant for result in results)]
-    table = _table(columns, title=clean(found.title))
-    for metric in results[0].metrics:
-        table.add_row(metric, *(f"{result.value(metric):.3f}" for result in results))
+    """Rankings alone, and their differences."""
+    table = _metrics(found, clean(found.title))
     table.add_section()
     for label, chosen in (("", "latency"), (" without embedding", "latency_without_embedding")):
         for percentile in _PERCENTILES:
-            values = [getattr(getattr(result, chosen), percentile) for result in results]
+            values = [getattr(getattr(result, chosen), percentile) for result in found.results]
             table.add_row(f"{percentile} ms{label}", *(f"{value:.1f}" for value in values))
     console = out()
     console.print(table)
@@ -112,7 +116,7 @@ def show_table(experiments: Sequence[Experiment]) -> None:
     from packwise.evaluation.tables import RANKING_METRICS, ranking_rows
 
     metrics = [metric.replace("@", "\n@") for metric in RANKING_METRICS]
-    table = _table(
+    table = make_table(
         ["data set", "queries", "variant", *metrics],
         left=("variant",),
         no_wrap=True,
@@ -136,7 +140,7 @@ def _show_differences(experiments: Sequence[Experiment]) -> None:
     several = len(experiments) > 1
     columns = ["minus", "metric", "difference [95%]", "p"]
     columns = ["data set", *columns] if several else [*columns, "won/tied/lost"]
-    table = _table(
+    table = make_table(
         columns,
         title=f"{experiments[0].reference} minus the others, by question",
         left=("minus", "metric"),
@@ -154,13 +158,9 @@ def show_comparison(found: Experiment, verdict: Verdict) -> None:
     from packwise.evaluation.experiment import differences
 
     a, b = found.results
-    title = (
-        f"{clean(found.dataset.name)}, {len(a.questions)} questions, {a.budget:,} tokens\n"
-        f"a: {clean(a.variant)}, b: {clean(b.variant)}"
-    )
-    table = _table(
+    table = make_table(
         ["metric", "a", "b", "b - a [95%]", "p", "+ / = / -"],
-        title=title,
+        title=f"{_size(found)}\na: {clean(a.variant)}, b: {clean(b.variant)}",
         no_wrap=True,
         collapse_padding=True,
         pad_edge=False,
@@ -215,15 +215,10 @@ def show_ablation(found: Experiment, effects: Sequence[StageEffect]) -> None:
     metrics = [
         name for name in default.metrics if name in _ABLATED or name.partition("@")[0] in _ABLATED
     ]
-    headings = [name.partition("@") for name in metrics]
-    title = (
-        f"{clean(found.dataset.name)}, {len(default.questions)} questions, "
-        f"{default.budget:,} tokens"
-    )
-    short = [f"{name.partition('_')[0]}\n@{depth}" for name, _, depth in headings]
-    table = _table(
-        ["what having it changes", *short, "ms"], title=title, no_wrap=True, collapse_padding=True
-    )
+    parts = [name.partition("@") for name in metrics]
+    short = [f"{name.partition('_')[0]}\n@{depth}" for name, _, depth in parts]
+    columns = ["what having it changes", *short, "ms"]
+    table = make_table(columns, title=_size(found), no_wrap=True, collapse_padding=True)
     values = [f"{default.value(metric):.3f}" for metric in metrics]
     table.add_row("the default", *values, f"{default.latency.p50:.1f}", style="bold")
     table.add_section()
@@ -241,7 +236,7 @@ def show_gate(found: RegressionResult, name: str) -> None:
     """Every metric against its baseline."""
     title = f"{clean(name)} against its baseline"
     columns = ["metric", "before", "now", "difference [95%]", ""]
-    table = _table(columns, title=title, left=("",))
+    table = make_table(columns, title=title, left=("",))
     for change in found.changes:
         table.add_row(
             change.metric,
