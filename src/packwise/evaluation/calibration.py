@@ -8,7 +8,7 @@ the context contains the answer, from the signs of the result list
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from packwise.evaluation.calibration_metrics import (
     risk_coverage,
 )
 from packwise.evaluation.data import DataSet, Question
-from packwise.evaluation.metrics import gold_answers, holds
+from packwise.evaluation.metrics import Grades, gold_answers, holds
 from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, Model, Signs, signs
 
 if TYPE_CHECKING:
@@ -89,43 +89,33 @@ def gather(
     documents and passages that have the answer. It shows what a missing answer looks like, for
     data sets in which every question has one.
     """
+    settings = library.settings
+    most = settings.rerank_topk if settings.reranker != "off" else settings.context_candidates
+    grades = {q.id: dataset.relevant.get(q.id, {}) for q in dataset.questions}
+    known = [
+        q
+        for q in dataset.questions
+        if not q.answerable or gold_answers(q) or any(g > 0 for g in grades[q.id].values())
+    ]
+    asked = [(q.id, q) for q in known[:limit]]
+    asked += [(f"other:{q.id}", replace(q, answerable=False)) for q in others]
     examples: list[CalibrationExample] = []
-    known = [q for q in dataset.questions if _judged(q, dataset)]
-    for question in known[:limit]:
-        hits, found = _search(library, question.text)
-        right = _has_answer(library, question, dataset, hits)
-        if found:
-            examples.append(CalibrationExample(question.id, found, right))
-            twin = _twin(library, question, dataset, hits) if twins and right else None
+    for name, question in asked:
+        ranking = library.search(question.text, most)
+        if ranking.signs:
+            own = grades[name] if question.answerable else {}
+            right = _has_answer(library, question, own, ranking.hits)
+            examples.append(CalibrationExample(name, dict(ranking.signs), right))
+            twin = _twin(library, question, own, ranking.hits) if twins and right else None
             if twin:
-                examples.append(CalibrationExample(question.id, twin, False, made=True))
-        if progress:
-            progress(1)
-    for question in others:
-        _, found = _search(library, question.text)
-        if found:
-            examples.append(CalibrationExample(f"other:{question.id}", found, False))
+                examples.append(CalibrationExample(name, twin, False, made=True))
         if progress:
             progress(1)
     return examples
 
 
-def _judged(question: Question, dataset: DataSet) -> bool:
-    if not question.answerable:
-        return True
-    grades = dataset.relevant.get(question.id, {})
-    return bool(gold_answers(question)) or any(grade > 0 for grade in grades.values())
-
-
-def _search(library: Library, text: str) -> tuple[tuple[Candidate, ...], dict[str, float]]:
-    settings = library.settings
-    most = settings.rerank_topk if settings.reranker != "off" else settings.context_candidates
-    ranking = library.search(text, most)
-    return ranking.hits, dict(ranking.signs)
-
-
 def _has_answer(
-    library: Library, question: Question, dataset: DataSet, hits: Sequence[Candidate]
+    library: Library, question: Question, grades: Grades, hits: Sequence[Candidate]
 ) -> bool:
     """Whether the context has an answer or, if none is known, a relevant passage."""
     from packwise.context.packer import pack
@@ -136,16 +126,14 @@ def _has_answer(
     answers = gold_answers(question)
     if answers:
         return holds(context.text, answers)
-    grades = dataset.relevant.get(question.id, {})
     return any(grades.get(passage.document, 0) > 0 for passage in context.passages)
 
 
 def _twin(
-    library: Library, question: Question, dataset: DataSet, hits: Sequence[Candidate]
+    library: Library, question: Question, grades: Grades, hits: Sequence[Candidate]
 ) -> dict[str, float]:
     from packwise.language.analyzer import terms
 
-    grades = dataset.relevant.get(question.id, {})
     answers = gold_answers(question)
     rest = [
         hit

@@ -137,11 +137,9 @@ def risk_coverage(confidences: Sequence[float], right: Sequence[bool]) -> tuple[
 
 def aurc(confidences: Sequence[float], right: Sequence[bool]) -> float:
     """Mean risk over all coverages: the area under the risk-coverage curve."""
-    total, before = 0.0, 0.0
-    for point in risk_coverage(confidences, right):
-        total += (point.coverage - before) * point.risk
-        before = point.coverage
-    return total
+    points = risk_coverage(confidences, right)
+    widths = np.diff([0.0, *(point.coverage for point in points)])
+    return float(widths @ np.array([point.risk for point in points]))
 
 
 def answer_from(
@@ -163,12 +161,13 @@ def refuse_below(
     """The highest confidence below which at least ``precision`` of the questions have no
     answer; 0 if there is none."""
     p, y = _arrays(confidences, right)
-    best = 0.0
-    for threshold in np.unique(p):
-        below = p < threshold
-        if below.sum() >= least and float((1.0 - y[below]).mean()) >= precision - 1e-12:
-            best = float(threshold)
-    return best
+    found = [
+        float(threshold)
+        for threshold in np.unique(p)
+        if (p < threshold).sum() >= max(1, least)
+        and float(1.0 - y[p < threshold].mean()) >= precision - 1e-12
+    ]
+    return found[-1] if found else 0.0
 
 
 def _arrays(confidences: Sequence[float], right: Sequence[bool]) -> tuple[Floats, Floats]:

@@ -16,8 +16,8 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from packwise.documents import Document, Passage, content_hash
 from packwise.errors import DataError, ModelError
@@ -27,6 +27,8 @@ from packwise.stores.base import Store
 
 if TYPE_CHECKING:
     from packwise.models.llm import LanguageModel
+
+T = TypeVar("T")
 
 _GAP = "____"
 _SHORTEST, _LONGEST = 8, 40
@@ -93,7 +95,7 @@ def make_goldens(
     *,
     llm: LanguageModel | None = None,
     seed: int = 0,
-    remark: Callable[[str], None] | None = None,
+    remark: Callable[[str], None] = lambda text: None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Golden]:
     """Up to ``number`` questions, spread over the documents. The same seed gives the same
@@ -118,37 +120,30 @@ def make_goldens(
 def _by_model(
     store: Store,
     documents: Sequence[str],
-    passages: int,
+    most: int,
     llm: LanguageModel,
     chance: random.Random,
-    remark: Callable[[str], None] | None,
+    remark: Callable[[str], None],
 ) -> Iterator[Golden]:
     failed = 0
-    for passage in _passages(store, documents, chance, passages):
+    pools = [[p for _, p in store.document_passages(d)] for d in documents[:most]]
+    for pool in islice(_in_turn(pools), most):
         try:
-            golden = _by_model_from(llm, passage)
+            golden = _by_model_from(llm, pool.pop(chance.randrange(len(pool))))
         except ModelError as error:
             failed += 1
             if failed >= _FAILURES:
-                if remark:
-                    remark(f"made by rule from here on: {error}")
+                remark(f"made by rule from here on: {error}")
                 return
             continue
         if golden:
             yield golden
 
 
-def _passages(
-    store: Store, documents: Sequence[str], chance: random.Random, most: int
-) -> Iterator[Passage]:
-    """One passage of each document in turn."""
-    pools = {d: [p for _, p in store.document_passages(d)] for d in documents[:most]}
-    given = 0
-    while given < most and any(pools.values()):
-        for pool in pools.values():
-            if pool and given < most:
-                given += 1
-                yield pool.pop(chance.randrange(len(pool)))
+def _in_turn(pools: Sequence[list[T]]) -> Iterator[list[T]]:
+    """The pools that are not empty, one after the other, until the caller has emptied all."""
+    while any(pools):
+        yield from (pool for pool in pools if pool)
 
 
 def _by_model_from(llm: LanguageModel, passage: Passage) -> Golden | None:
@@ -179,8 +174,7 @@ def _by_rule(store: Store, documents: Sequence[str], chance: random.Random) -> I
             offers[identity] = _mixed(found, chance)[:_PER_DOCUMENT]
         if len(offers) % 50 == 0:
             yield from (pool.pop(0) for pool in offers.values() if pool)
-    while any(offers.values()):
-        yield from (pool.pop(0) for pool in offers.values() if pool)
+    yield from (pool.pop(0) for pool in _in_turn(list(offers.values())))
 
 
 def _mixed(found: Sequence[Golden], chance: random.Random) -> list[Golden]:
@@ -190,10 +184,7 @@ def _mixed(found: Sequence[Golden], chance: random.Random) -> list[Golden]:
         kinds.setdefault(golden.kind, []).append(golden)
     for pool in kinds.values():
         chance.shuffle(pool)
-    mixed: list[Golden] = []
-    while any(kinds.values()):
-        mixed.extend(pool.pop() for pool in kinds.values() if pool)
-    return mixed
+    return [pool.pop() for pool in _in_turn(list(kinds.values()))]
 
 
 def _of_document(document: Document, passages: Sequence[Passage]) -> list[Golden]:
