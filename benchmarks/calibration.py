@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from packwise.evaluation.cache import cached_store
-from packwise.evaluation.calibration import RAW, Example, data_hash, fit, gather
+from packwise.evaluation.calibration import (
+    SINGLE_SCORES,
+    CalibrationExample,
+    data_hash,
+    fit,
+    gather,
+)
 from packwise.evaluation.calibration_metrics import Assessment, assess, auroc, risk_coverage
 from packwise.evaluation.data import Question, half_of, load_dataset
 from packwise.library import open_library
@@ -52,7 +58,7 @@ def main() -> None:
     write(
         "\nFitted on answerable questions alone, each beside its twin with the answer taken out "
         f"of the list: AUROC on near misses {by_twins.auroc:.3f}; the same, held near the default "
-        f"as `packwise calibrate` does: {told(held, near).auroc:.3f}.\n"
+        f"as `packwise calibrate` does: {assessed(held, near).auroc:.3f}.\n"
     )
     plain = fit([unsaid(e) for e in tune], embedder_version=version).calibration
     without = assess([probability(plain, unsaid(e)) for e in near], [e.right for e in near])
@@ -65,7 +71,7 @@ def main() -> None:
         given.write.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def gathered(data: Path, limit: int | None) -> tuple[list[Example], str]:
+def gathered(data: Path, limit: int | None) -> tuple[list[CalibrationExample], str]:
     """Every question with its signs, and the embedder they were read with."""
     settings = Settings.load(query_cache=0)
     dataset = load_dataset(data / ON)
@@ -79,35 +85,37 @@ def gathered(data: Path, limit: int | None) -> tuple[list[Example], str]:
         return gather(library, dataset, others=others, limit=limit, twins=True), version
 
 
-def half(example: Example) -> str:
+def half(example: CalibrationExample) -> str:
     """The half a question belongs to."""
     return half_of(example.id.removeprefix("other:"))
 
 
-def unsaid(example: Example) -> Example:
+def unsaid(example: CalibrationExample) -> CalibrationExample:
     """The example, with its question's negation unheard."""
     return replace(example, signs={**example.signs, "negated": 0.0})
 
 
-def halves(examples: Sequence[Example]) -> tuple[list[Example], list[Example]]:
+def halves(
+    examples: Sequence[CalibrationExample],
+) -> tuple[list[CalibrationExample], list[CalibrationExample]]:
     """What is fitted on and what is reported, without twins."""
     real = [e for e in examples if not e.made]
     return [e for e in real if half(e) == "tune"], [e for e in real if half(e) == "report"]
 
 
-def probability(calibration: Calibration, example: Example) -> float:
+def probability(calibration: Calibration, example: CalibrationExample) -> float:
     """What a calibration says of an example."""
     found = calibration.probability(example.signs)
     assert found is not None
     return found
 
 
-def figures(calibration: Calibration, report: Sequence[Example]) -> str:
+def figures(calibration: Calibration, report: Sequence[CalibrationExample]) -> str:
     """The held-out figures as Markdown."""
     near = [e for e in report if not e.id.startswith("other:")]
     off = [e for e in report if e.id.startswith("other:")]
-    whole = told(calibration, report)
-    missed = told(calibration, near)
+    whole = assessed(calibration, report)
+    missed = assessed(calibration, near)
     lines = [
         "| questions | number | answer there | AUROC | ECE | ECE, even bins | Brier "
         "| answering from 0.5 on | always | never |\n",
@@ -123,7 +131,7 @@ def figures(calibration: Calibration, report: Sequence[Example]) -> str:
     lines.append(f"\nOf {len(off)} questions on other topics, {refused} are below 0.5.\n")
     lines += ["\n| single score, near misses | AUROC |\n", "| --- | ---: |\n"]
     right = [e.right for e in near]
-    for name in RAW:
+    for name in SINGLE_SCORES:
         lines.append(f"| {name} | {auroc([e.signs[name] for e in near], right):.3f} |\n")
     lines.append(f"| **calibrated** | {missed.auroc:.3f} |\n")
     points = risk_coverage([probability(calibration, e) for e in near], right)
@@ -135,16 +143,18 @@ def figures(calibration: Calibration, report: Sequence[Example]) -> str:
     return "".join(lines)
 
 
-def told(calibration: Calibration, examples: Sequence[Example]) -> Assessment:
+def assessed(calibration: Calibration, examples: Sequence[CalibrationExample]) -> Assessment:
     """How a calibration does on examples."""
     return assess([probability(calibration, e) for e in examples], [e.right for e in examples])
 
 
 def facts(
-    calibration: Calibration, tune: Sequence[Example], report: Sequence[Example]
+    calibration: Calibration,
+    tune: Sequence[CalibrationExample],
+    report: Sequence[CalibrationExample],
 ) -> dict[str, Any]:
     """What is stored beside the weights."""
-    whole = told(calibration, report)
+    whole = assessed(calibration, report)
     return {
         "data": "SQuAD 2.0 (half of its questions) and questions on other topics",
         "data_hash": data_hash(tune),

@@ -21,15 +21,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from paired import Scores, difference, means, told
+from paired import Scores, difference, interval, means
 
 from packwise.candidates import Candidate
 from packwise.context.candidate_pool import DEFAULT_PARAMS, RelevanceParams
 from packwise.context.packer import pack
 from packwise.evaluation.cache import cached_store
-from packwise.evaluation.contexts import ANSWER_RECALL, gold_answers, measure
 from packwise.evaluation.data import DataSet, Half, Question, load_dataset
-from packwise.evaluation.metrics import mean
+from packwise.evaluation.metrics import ANSWER_RECALL, gold_answers, mean, score_context
 from packwise.library import Library, open_library
 from packwise.settings import Settings
 
@@ -47,7 +46,7 @@ TRIED: Mapping[str, tuple[float, ...]] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchedSet:
     """The questions of one half of a set with what search found for each."""
 
     dataset: DataSet
@@ -70,7 +69,7 @@ def main() -> None:
             store = str(cached_store(load_dataset(given.data / name), settings))
             libraries[name] = opened.enter_context(open_library(store, settings=settings))
 
-        def half(which: Half) -> list[Asked]:
+        def half(which: Half) -> list[SearchedSet]:
             return [
                 searched(load_dataset(given.data / name, half=which), libraries[name])
                 for name in names
@@ -81,14 +80,16 @@ def main() -> None:
         write(reported(half("report"), names, chosen))
 
 
-def searched(dataset: DataSet, library: Library) -> Asked:
+def searched(dataset: DataSet, library: Library) -> SearchedSet:
     """What a context is chosen from, for each question whose answer a text can hold."""
     most = library.settings.context_candidates
     questions = [q for q in dataset.judged if q.answerable and gold_answers(q)]
-    return Asked(dataset, library, [(q, library.search(q.text, most).hits) for q in questions])
+    return SearchedSet(
+        dataset, library, [(q, library.search(q.text, most).hits) for q in questions]
+    )
 
 
-def choose(asked: Sequence[Asked], names: Sequence[str]) -> RelevanceParams:
+def choose(asked: Sequence[SearchedSet], names: Sequence[str]) -> RelevanceParams:
     """The parameters to take, value by value; prints what each try was worth."""
     write = sys.stdout.write
     number = sum(len(one.found) for one in asked)
@@ -104,7 +105,7 @@ def choose(asked: Sequence[Asked], names: Sequence[str]) -> RelevanceParams:
             tried = replace(best, **{name: value})
             found = scored(asked, tried)
             change = difference(found, score)
-            write(f"| {name} | {value:g} | {cells(found)} | {told(change)} |\n")
+            write(f"| {name} | {value:g} | {cells(found)} | {interval(change)} |\n")
             sys.stdout.flush()
             if change.low > 0.0 and (better is None or change.mean > better[0]):
                 better = (change.mean, tried, found)
@@ -113,7 +114,7 @@ def choose(asked: Sequence[Asked], names: Sequence[str]) -> RelevanceParams:
     return best
 
 
-def reported(asked: Sequence[Asked], names: Sequence[str], chosen: RelevanceParams) -> str:
+def reported(asked: Sequence[SearchedSet], names: Sequence[str], chosen: RelevanceParams) -> str:
     """What the chosen parameters are worth on questions they were not chosen on."""
     number = sum(len(one.found) for one in asked)
     lines = [
@@ -125,17 +126,17 @@ def reported(asked: Sequence[Asked], names: Sequence[str], chosen: RelevancePara
     lines.append(f"| as in the code | {cells(old)} | |\n")
     if chosen != DEFAULT_PARAMS:
         new = scored(asked, chosen)
-        lines.append(f"| chosen | {cells(new)} | {told(difference(new, old))} |\n")
+        lines.append(f"| chosen | {cells(new)} | {interval(difference(new, old))} |\n")
     return "".join(lines)
 
 
-def scored(asked: Sequence[Asked], params: RelevanceParams) -> Scores:
+def scored(asked: Sequence[SearchedSet], params: RelevanceParams) -> Scores:
     """Answer recall of each question, the mean over the budgets."""
     scores: dict[str, dict[str, float]] = {}
     for one in asked:
         scores[one.dataset.name] = {
             question.id: mean(
-                measure(
+                score_context(
                     pack(
                         question.text,
                         hits,

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from rankers import Ranked, Ranker, Ranking, library_ranker, run
+
 from packwise.documents import Passage
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
 from packwise.evaluation.data import DataSet, load_dataset
 from packwise.evaluation.metrics import HEADLINE, Metric
-from packwise.evaluation.runner import Evaluation, Ranked, Ranker, run
-from packwise.evaluation.variants import default_variant, library_ranker
 from packwise.library import open_library
 from packwise.models.base import Embedder, Vectors
 from packwise.models.embedder import load_embedder
@@ -81,7 +81,7 @@ def table(dataset: DataSet) -> str:
     settings = Settings.load(query_cache=0)
     place = str(cached_store(dataset, settings))
     with open_library(place, settings=settings) as library:
-        ours = measure(dataset, library_ranker(library, default_variant(settings)))
+        ours = measure(dataset, library_ranker(library))
     corpus = read_corpus(place, settings)
     theirs = {name: measure(dataset, make(corpus)) for name, make in LIBRARIES.items()}
     lines = [
@@ -92,21 +92,18 @@ def table(dataset: DataSet) -> str:
     ]
     for name, found in theirs.items():
         ahead = compare(ours.scores[HEADLINE], found.scores[HEADLINE])
-        lines.append(
-            f"| {name} | {figures(found)} "
-            f"| {ahead.mean:+.3f} [{ahead.low:+.3f}, {ahead.high:+.3f}] |\n"
-        )
+        lines.append(f"| {name} | {figures(found)} | {ahead.interval_text()} |\n")
     return "".join(lines)
 
 
-def measure(dataset: DataSet, ranker: Ranker) -> Evaluation:
+def measure(dataset: DataSet, ranker: Ranker) -> Ranking:
     """One library over all questions of a set."""
-    return run(dataset, ranker, depth=DEPTH, metrics=METRICS)
+    return run(dataset, ranker, DEPTH, METRICS)
 
 
-def figures(evaluation: Evaluation) -> str:
+def figures(ranking: Ranking) -> str:
     """The metrics as cells."""
-    return " | ".join(f"{evaluation.value(metric):.3f}" for metric in METRICS)
+    return " | ".join(f"{ranking.value(metric):.3f}" for metric in METRICS)
 
 
 def read_corpus(place: str, settings: Settings) -> Corpus:

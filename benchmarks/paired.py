@@ -21,9 +21,9 @@ def means(scores: Scores) -> list[float]:
     return [mean(own.values()) for own in scores.values()]
 
 
-def told(change: Difference) -> str:
+def interval(change: Difference) -> str:
     """A difference with its interval."""
-    return f"{change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}]"
+    return change.interval_text()
 
 
 def _alike(scores: Scores) -> dict[str, float]:

@@ -15,14 +15,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from paired import told
+from paired import interval
+from rankers import Ranking, library_ranker, run
 
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
 from packwise.evaluation.data import HALVES, DataSet, Half, half_of, load_dataset
 from packwise.evaluation.metrics import HEADLINE, Metric, mean
-from packwise.evaluation.runner import Evaluation, Ranked, run
-from packwise.library import Library, open_library
+from packwise.library import open_library
 from packwise.settings import Settings
 
 SETS = ("hotpotqa-100", "musique-100", "squad2", "scifact", "cisi", "stackfaq")
@@ -74,46 +74,35 @@ def table(dataset: DataSet, variants: tuple[Variant, ...] = VARIANTS) -> str:
         "| p50 ms without embedding |\n",
         "| --- | ---: | ---: | ---: | ---: | ---: |\n",
     ]
-    for name, evaluation in found.items():
-        cells = [cell(evaluation, metric) for metric in METRICS]
-        own, other = (scores(e, HEADLINE, compared) for e in (evaluation, better))
-        cells.append("" if evaluation in legs else told(compare(own, other)))
-        ms = evaluation.latency_without_embedding.p50
-        lines.append(f"| {name} | {' | '.join(cells)} | {ms:.1f} |\n")
+    for name, ranking in found.items():
+        cells = [cell(ranking, metric, dataset.half) for metric in METRICS]
+        own, other = (scores(each, HEADLINE, compared) for each in (ranking, better))
+        cells.append("" if ranking in legs else interval(compare(own, other)))
+        lines.append(f"| {name} | {' | '.join(cells)} | {ranking.median_ms:.1f} |\n")
     return "".join(lines)
 
 
-def cell(evaluation: Evaluation, metric: Metric) -> str:
-    """The figure of all questions, with those of the halves where both were asked."""
-    whole = f"{evaluation.value(metric):.3f}"
-    if evaluation.half:
+def cell(ranking: Ranking, metric: Metric, asked: Half | None) -> str:
+    """The figure of all questions, with those of the halves if both were asked."""
+    whole = f"{ranking.value(metric):.3f}"
+    if asked:
         return whole
-    parts = (mean(scores(evaluation, metric, half).values()) for half in HALVES)
+    parts = (mean(scores(ranking, metric, half).values()) for half in HALVES)
     return f"{whole} ({' / '.join(f'{part:.3f}' for part in parts)})"
 
 
-def scores(evaluation: Evaluation, metric: Metric, half: Half) -> dict[str, float]:
+def scores(ranking: Ranking, metric: Metric, half: Half) -> dict[str, float]:
     """The score of each question of one half."""
-    own = evaluation.scores[metric]
+    own = ranking.scores[metric]
     return {question: score for question, score in own.items() if half_of(question) == half}
 
 
 def measure(
     dataset: DataSet, store: str, settings: dict[str, object], how: dict[str, str]
-) -> Evaluation:
+) -> Ranking:
     """One variant over all questions of a set."""
     with open_library(store, settings=Settings.load(query_cache=0, **settings)) as library:
-        return run(dataset, ranker(library, how), depth=DEPTH, metrics=METRICS)
-
-
-def ranker(library: Library, how: dict[str, str]):
-    """A ranker that searches in one way."""
-
-    def rank(question: str, k: int) -> Ranked:
-        found = library.search(question, k, **how)  # type: ignore[arg-type]
-        return Ranked(tuple(hit.passage.document for hit in found.hits), found.trace.timings_ms())
-
-    return rank
+        return run(dataset, library_ranker(library, **how), DEPTH, METRICS)
 
 
 if __name__ == "__main__":

@@ -16,16 +16,22 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from rankers import library_ranker, run
 from ranking import SETS as RANKED
 
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
-from packwise.evaluation.contexts import BASELINE, DEFAULT, compare_contexts
 from packwise.evaluation.data import load_dataset
+from packwise.evaluation.experiment import Experiment, run_experiment
 from packwise.evaluation.metrics import HEADLINE
-from packwise.evaluation.report import contexts_markdown
-from packwise.evaluation.runner import run
-from packwise.evaluation.variants import default_variant, library_ranker
+from packwise.evaluation.tables import (
+    CONTEXT_COLUMNS,
+    CONTEXT_DIFFERENCE_COLUMNS,
+    context_difference_rows,
+    context_rows,
+    markdown_table,
+)
+from packwise.evaluation.variants import parse_variant
 from packwise.library import open_library
 from packwise.settings import Settings
 
@@ -180,13 +186,12 @@ def completion(folders: list[Path]) -> str:
         for switched_on in (False, True):
             settings = Settings.load(completion=switched_on)
             with open_library(store, settings=settings) as library:
-                ranker = library_ranker(library, default_variant(settings))
-                runs.append(run(dataset, ranker, depth=10, metrics=[HEADLINE]))
+                runs.append(run(dataset, library_ranker(library), 10, [HEADLINE]))
         off, on = runs
         found = compare(on.scores[HEADLINE], off.scores[HEADLINE])
         rows.append(
             f"| {dataset.name} | {off.value(HEADLINE):.3f} | {on.value(HEADLINE):.3f} "
-            f"| {found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}] |\n"
+            f"| {found.interval_text()} |\n"
         )
     return COMPLETION + "".join(rows)
 
@@ -206,10 +211,34 @@ def contexts(data: Path) -> str:
     for name in CONTEXT_SETS:
         dataset = load_dataset(data / name, half="report")
         store = str(cached_store(dataset, settings))
-        found.append(compare_contexts(dataset, store, (BASELINE, DEFAULT), BUDGETS, settings))
+        variants = [parse_variant(name, settings) for name in ("baseline", "default")]
+        questions = [q for q in dataset.judged if q.answerable]
+        found.append(run_experiment(dataset, store, variants, questions, budgets=BUDGETS))
     options = " ".join(f"--budget {budget}" for budget in BUDGETS)
     command = f'packwise eval "$PACKWISE_DATA"/NAME --half report {options}'
     return CONTEXTS + contexts_markdown(found, command)
+
+
+def contexts_markdown(experiments: list[Experiment], command: str) -> str:
+    """Every variant at every budget, and the default against the baseline."""
+    return (
+        f"Made by `{command}`.\n\n"
+        + markdown_table(
+            ["data set", *CONTEXT_COLUMNS],
+            "lrl" + "r" * len(CONTEXT_COLUMNS[2:]),
+            [[one.dataset.name, *row] for one in experiments for row in context_rows(one)],
+        )
+        + "\nThe default minus the baseline, question by question:\n\n"
+        + markdown_table(
+            ["data set", *CONTEXT_DIFFERENCE_COLUMNS],
+            "l" + "r" * len(CONTEXT_DIFFERENCE_COLUMNS),
+            [
+                [one.dataset.name, *row]
+                for one in experiments
+                for row in context_difference_rows(one)
+            ],
+        )
+    )
 
 
 def ablation(folder: Path) -> str:

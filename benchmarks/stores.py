@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from packwise.evaluation.data import load_dataset
-from packwise.evaluation.metrics import HEADLINE, fold_to_documents, mean, score_all
+from packwise.evaluation.metrics import HEADLINE, fold_to_documents, mean
 from packwise.library import Library, open_library
 from packwise.models.embedder import load_embedder
 from packwise.packs.copying import copy_store
@@ -152,7 +152,7 @@ def _measured(
     ]
     ndcg = None
     if relevant:
-        ndcg = mean(score_all(deep, relevant, HEADLINE).values())
+        ndcg = mean(HEADLINE.score(deep.get(q, ()), grades) for q, grades in relevant.items())
     p50, p95 = np.percentile(times, (50, 95))
     return Row(name, seconds, float(p50), float(p95), mean(recalls), mean(overlap), ndcg, size)
 

@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from paired import difference, told
+from paired import difference, interval
+from rankers import Ranked, run
 
 from packwise.candidates import Query
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import HALVES, DataSet, Half, half_of, load_dataset
 from packwise.evaluation.metrics import HEADLINE, Metric, mean
-from packwise.evaluation.runner import Ranked, run
 from packwise.models.cross_encoder import load_cross_encoder
 from packwise.models.embedder import load_embedder
 from packwise.retrieval import graph
@@ -143,7 +143,7 @@ def ranked(dataset: DataSet, asked: Sequence[Try]) -> Iterator[dict[str, float]]
                 query = Query(question, k=k, fusion="weighted", graph="names", rerank=one.rerank)
                 return Ranked(tuple(hit.passage.document for hit in pipeline.search(query).hits))
 
-            found = run(dataset, rank, depth=DEPTH, metrics=(metric,))
+            found = run(dataset, rank, DEPTH, [metric])
             pipeline.close()
             yield dict(found.scores[metric])
     finally:
@@ -210,7 +210,7 @@ def table(
         changes = ["", ""]
         if one is not asked[0]:
             changes = [
-                told(difference(half(found, which), half(scores[0], which))) for which in HALVES
+                interval(difference(half(found, which), half(scores[0], which))) for which in HALVES
             ]
         lines.append(f"| {one.name} | {one.value} | {' | '.join([*cells, *changes])} |\n")
     return "".join(lines)

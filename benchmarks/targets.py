@@ -23,13 +23,13 @@ import numpy as np
 
 from packwise.context.passage_features import section_quality
 from packwise.evaluation.cache import cached_store
-from packwise.evaluation.compare import compare
+from packwise.evaluation.compare import compare, p95_change
 from packwise.evaluation.data import DataSet, Question, load_dataset
-from packwise.evaluation.experiment import Arm, p95_change, run_trial
+from packwise.evaluation.experiment import VariantResult, run_experiment
 from packwise.evaluation.goldens import load_questions
-from packwise.evaluation.knobs import setup
-from packwise.evaluation.metrics import Metric, fold_to_documents, mean
+from packwise.evaluation.metrics import Metric, fold_to_documents, gold_answers, holds, mean
 from packwise.evaluation.questions import as_lines, make_goldens
+from packwise.evaluation.variants import parse_variant
 from packwise.library import Library, open_library
 from packwise.retrieval.expansion import hit_terms, local_alternatives
 from packwise.retrieval.pipeline import Ranking
@@ -42,6 +42,9 @@ MEASUREMENT = re.compile(r"\bhow (?:long|many|much|far|old|tall|often)\b|\bwhen\
 RECALL_5 = Metric("recall", 5)
 STUBBY = ("hotpotqa-100", "musique-100")
 NOISE = "context_noise@8000"
+
+
+Pair = tuple[VariantResult, VariantResult]
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=400, help="questions of each set")
     parser.add_argument("--pack", help="a pack of articles with short sections")
     given = parser.parse_args()
-    squad = trial(load_dataset(given.data / "squad2"), given.limit)
+    squad = side_by_side(load_dataset(given.data / "squad2"), given.limit)
     rows = [
         *recall_at_budget(squad),
         measurement_questions(given.data / "squad2"),
@@ -80,25 +83,31 @@ def main() -> None:
         write(f"| {row.target} | {row.promised} | {row.measured} | {met} |\n")
 
 
-def trial(dataset: DataSet, limit: int) -> tuple[Arm, Arm]:
+def side_by_side(dataset: DataSet, limit: int) -> Pair:
     """Baseline and default side by side on the answerable questions of a set."""
     settings = Settings.load()
     answerable = tuple(q for q in dataset.questions if q.answerable)
     step = max(1, len(answerable) // limit)
     dataset = replace(dataset, questions=answerable[::step][:limit])
-    old, new = run_trial(
-        dataset,
-        str(cached_store(dataset, settings)),
-        [setup("baseline", settings), setup("default", settings)],
-        budget=1000,
-        curve=BUDGETS,
+    store = str(cached_store(dataset, settings))
+    return compared(dataset, store, ("baseline", "default"), settings, 1000, *BUDGETS)
+
+
+def compared(
+    dataset: DataSet, store: str, names: Sequence[str], settings: Settings, *budgets: int
+) -> Pair:
+    """Two variants, each question put to both."""
+    variants = [parse_variant(name, settings) for name in names]
+    found = run_experiment(
+        dataset, store, variants, dataset.known, budgets=budgets, count_errors=True
     )
+    old, new = found.results
     return old, new
 
 
-def recall_at_budget(arms: tuple[Arm, Arm]) -> list[Row]:
+def recall_at_budget(pair: Pair) -> list[Row]:
     """Answer recall within tight budgets."""
-    old, new = arms
+    old, new = pair
     rows: list[Row] = []
     for budget in TIGHT:
         metric = f"answer_recall@{budget}"
@@ -130,8 +139,6 @@ def measurement_questions(folder: Path) -> Row:
 
 def holding(dataset: DataSet, questions: Sequence[Question], budget: int) -> float:
     """Share of questions whose context holds an answer."""
-    from packwise.evaluation.contexts import gold_answers, holds
-
     settings = Settings.load(query_cache=0)
     with open_library(str(cached_store(dataset, settings)), settings=settings) as library:
         return mean(
@@ -139,9 +146,9 @@ def holding(dataset: DataSet, questions: Sequence[Question], budget: int) -> flo
         )
 
 
-def shares(arms: tuple[Arm, Arm]) -> list[Row]:
+def shares(pair: Pair) -> list[Row]:
     """Garbage and redundancy."""
-    old, new = arms
+    old, new = pair
     rows: list[Row] = []
     for budget in (1000, 8000):
         metric = f"garbage_fraction@{budget}"
@@ -161,10 +168,10 @@ def shares(arms: tuple[Arm, Arm]) -> list[Row]:
     return rows
 
 
-def noise_over_all(arms: tuple[Arm, Arm]) -> Row:
+def noise_over_all(pair: Pair) -> Row:
     """Pieces under twenty words, before and now. The default takes single sentences out of
     passages, and each of those that is short counts."""
-    return noise_row("context noise at 8,000 tokens, before and now, squad2", *arms)
+    return noise_row("context noise at 8,000 tokens, before and now, squad2", *pair)
 
 
 def noise_by_filter(dataset: DataSet) -> Row:
@@ -188,15 +195,12 @@ def noise_of_pack(pack: str) -> Row:
     )
 
 
-def filtered(dataset: DataSet, store: str, settings: Settings) -> tuple[Arm, Arm]:
+def filtered(dataset: DataSet, store: str, settings: Settings) -> Pair:
     """The specification's packing without and with the quality filter."""
-    variants = ("seed,no-quality-filter", "seed")
-    setups = [setup(variant, settings) for variant in variants]
-    old, new = run_trial(dataset, store, setups, budget=8000)
-    return old, new
+    return compared(dataset, store, ("seed,no-quality-filter", "seed"), settings, 8000)
 
 
-def noise_row(target: str, old: Arm, new: Arm) -> Row:
+def noise_row(target: str, old: VariantResult, new: VariantResult) -> Row:
     """Noise before and after; where there was hardly any, the relative change says little."""
     before, after = old.value(NOISE), new.value(NOISE)
     d = compare(new.scores(NOISE), old.scores(NOISE))
@@ -206,10 +210,10 @@ def noise_row(target: str, old: Arm, new: Arm) -> Row:
     return Row(target, "-30%", f"{before:.1%} to {after:.1%}: {change}{points}", met)
 
 
-def latency(arms: tuple[Arm, Arm]) -> Row:
+def latency(pair: Pair) -> Row:
     """p95 of search and packing."""
-    old, new = arms
-    change, low, high = p95_change([a.ms for a in new.answered], [a.ms for a in old.answered])
+    old, new = pair
+    change, low, high = p95_change(new.times(), old.times())
     return Row(
         "p95 of search and packing, squad2",
         "at most +15%",

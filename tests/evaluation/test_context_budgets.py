@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,9 @@ from packwise.cli import app
 from packwise.context.packer import Context, PackedPassage
 from packwise.context.trace import PackingTrace, Selected
 from packwise.errors import DataError
-from packwise.evaluation.contexts import (
-    gold_answers,
-    holds,
-    measure,
-    normalised,
-    settings_of,
-)
-from packwise.evaluation.data import Question, Span, load_dataset
+from packwise.evaluation.data import GoldSpan, Question, load_dataset
+from packwise.evaluation.metrics import gold_answers, holds, normalised, score_context
+from packwise.evaluation.variants import parse_variant
 from packwise.settings import Settings
 
 LONG = " ".join(f"word{i}" for i in range(30))
@@ -72,7 +66,7 @@ def test_answers_are_compared_as_squad_does():
 
 def test_garbage_is_the_share_of_tokens_that_are_neither_relevant_nor_hold_the_answer():
     question = Question("q", "who?", ("Ada",))
-    found = measure(
+    found = score_context(
         context(
             ("right", LONG, 40, (0, 9)),
             ("other", f"Ada wrote {LONG} x", 20, (0, 9)),
@@ -87,11 +81,11 @@ def test_garbage_is_the_share_of_tokens_that_are_neither_relevant_nor_hold_the_a
 
 
 def test_redundancy_counts_what_stands_twice_and_noise_what_is_short():
-    twice = measure(
+    twice = score_context(
         context(("a", LONG, 30, (0, 9)), ("b", LONG, 30, (0, 9))), Question("q", "?"), {}
     )
     assert twice["redundancy_ratio"] == pytest.approx(2.0)
-    once = measure(
+    once = score_context(
         context(("a", LONG, 30, (0, 9)), ("b", "short", 2, (0, 9))), Question("q", "?"), {}
     )
     assert once["redundancy_ratio"] == pytest.approx(1.0)
@@ -101,12 +95,14 @@ def test_redundancy_counts_what_stands_twice_and_noise_what_is_short():
 
 def test_a_marker_is_no_answer():
     question = Question("q", "how many?", ("1",))
-    assert measure(context(("a", LONG, 30, (0, 9))), question, {"a": 1})["answer_recall"] == 0.0
+    assert (
+        score_context(context(("a", LONG, 30, (0, 9))), question, {"a": 1})["answer_recall"] == 0.0
+    )
 
 
 def test_with_spans_only_the_passages_that_touch_one_are_relevant():
-    question = Question("q", "?", ("never said",), spans=(Span("a", 100, 200),))
-    found = measure(
+    question = Question("q", "?", ("never said",), spans=(GoldSpan("a", 100, 200),))
+    found = score_context(
         context(("a", LONG, 30, (0, 100)), ("a", LONG + " z", 30, (150, 300))), question, {"a": 1}
     )
     assert found["garbage_fraction"] == pytest.approx(0.5)
@@ -114,18 +110,17 @@ def test_with_spans_only_the_passages_that_touch_one_are_relevant():
 
 
 def test_an_empty_context_has_nothing_wrong_and_nothing_right():
-    found = measure(context(tokens=0), Question("q", "?", ("Ada",)), {"a": 1})
+    found = score_context(context(tokens=0), Question("q", "?", ("Ada",)), {"a": 1})
     assert (found["answer_recall"], found["gold_recall"], found["garbage_fraction"]) == (0, 0, 0)
     assert found["redundancy_ratio"] == 1.0
 
 
 def test_the_baseline_is_the_plain_search_cut_at_the_end():
-    plain = settings_of("baseline", Settings(vector_weight=0.2, keyword_weight=0.9))
+    plain = parse_variant("baseline", Settings(vector_weight=0.2, keyword_weight=0.9)).settings
     assert (plain.vector_weight, plain.keyword_weight) == (0.7, 0.3)
     assert (plain.packing_policy, plain.graph_ranking, plain.reranker) == ("baseline", "off", "off")
     assert not plain.query_adaptive_weights
-    assert settings_of("seed", Settings()).packing_policy == "seed"
-    assert settings_of("default", Settings()) == replace(Settings(), query_cache=0)
+    assert parse_variant("seed", Settings()).settings.packing_policy == "seed"
 
 
 TEXT = (
@@ -174,7 +169,7 @@ def test_questions_with_spans_are_read(spans):
 
 def test_spans_of_a_text_that_is_not_there_are_refused(spans):
     (spans / "lighthouse.md").unlink()
-    with pytest.raises(DataError, match=r"questions\.jsonl:1: speaks of 'lighthouse'"):
+    with pytest.raises(DataError, match=r"questions\.jsonl:1: names 'lighthouse'"):
         load_dataset(spans)
 
 
@@ -214,6 +209,6 @@ def test_rankings_and_contexts_are_not_compared_in_one_go(spans):
 
 
 def test_the_context_of_a_library_is_what_is_measured(notes_pack):
-    settings = settings_of("baseline", Settings.load())
+    settings = parse_variant("baseline", Settings.load()).settings
     with packwise.open(str(notes_pack), settings=settings) as library:
         assert library.context("what is a mirror?", 60).trace.policy == "baseline"

@@ -201,7 +201,7 @@ class TestWithTheRealLibrary:
         code, output, errors = packwise_command("eval", str(folder), "--mode", "keyword", "--json")
         assert code == 0
         assert json.loads(output)["details"]["absent"] == 1
-        assert "relevant documents that no search can find: 1 not stored" in errors
+        assert "relevant documents missing from the store: 1" in errors
 
     def test_the_table_is_written_with_its_command(
         self, packwise_command, folder, tmp_path, monkeypatch

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from packwise.errors import DataError
-from packwise.evaluation.calibration import Example, data_hash, fit, logistic
+from packwise.evaluation.calibration import CalibrationExample, data_hash, fit, logistic
 from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, parse
 
 
@@ -21,7 +21,7 @@ def made_up(number, seed=1, cross=False):
             signs[CROSS] = chance.random()
         logit = 6 * (signs["together"] - 0.5) - 6 * (signs["names_missing"] - 0.5)
         right = chance.random() < 1 / (1 + np.exp(-logit))
-        found.append(Example(f"q{i}", signs, right, True))
+        found.append(CalibrationExample(f"q{i}", signs, right))
     return found
 
 
@@ -79,7 +79,7 @@ def test_it_finds_the_signs_that_matter():
 
 def test_noise_gets_no_credit_out_of_fold():
     chance = random.Random(5)
-    noise = [Example(e.id, e.signs, chance.random() < 0.5, True) for e in made_up(600)]
+    noise = [CalibrationExample(e.id, e.signs, chance.random() < 0.5) for e in made_up(600)]
     found = fit(noise)
     assert 0.42 < found.assessment.auroc < 0.58
     assert found.assessment.ece < 0.1
@@ -88,7 +88,10 @@ def test_noise_gets_no_credit_out_of_fold():
 def test_twins_share_a_fold_so_the_fit_never_sees_a_question_it_is_judged_on():
     from packwise.evaluation.calibration import _folds
 
-    pair = [Example("same", {}, True, True), Example("same", {}, False, False, made=True)]
+    pair = [
+        CalibrationExample("same", {}, right=True),
+        CalibrationExample("same", {}, False, made=True),
+    ]
     first, second = _folds(pair)
     assert first == second
 
@@ -96,7 +99,7 @@ def test_twins_share_a_fold_so_the_fit_never_sees_a_question_it_is_judged_on():
 def test_a_wanted_precision_sets_two_thresholds_that_keep_it():
     examples = made_up(1500)
     found = fit(examples, precision=0.85)
-    rows = list(zip(examples, found.probabilities.values(), strict=True))
+    rows = list(zip(examples, found.probabilities, strict=True))
     answered = [e.right for e, p in rows if p >= found.calibration.threshold]
     refused = [e.right for e, p in rows if p < found.calibration.refuse_below]
     assert sum(answered) / len(answered) >= 0.85
@@ -106,14 +109,14 @@ def test_a_wanted_precision_sets_two_thresholds_that_keep_it():
 
 def test_a_precision_out_of_reach_is_said_with_what_is_in_reach():
     chance = random.Random(5)
-    noise = [Example(e.id, e.signs, chance.random() < 0.5, True) for e in made_up(400)]
+    noise = [CalibrationExample(e.id, e.signs, chance.random() < 0.5) for e in made_up(400)]
     with pytest.raises(DataError, match=r"no threshold reaches .* 0.99"):
         fit(noise, precision=0.99)
 
 
 @pytest.mark.parametrize(("right", "what"), [(True, "without"), (False, "with")])
 def test_too_few_questions_of_a_kind_are_refused(right, what):
-    examples = [Example(e.id, e.signs, right, True) for e in made_up(100)]
+    examples = [CalibrationExample(e.id, e.signs, right) for e in made_up(100)]
     with pytest.raises(DataError, match=f"0 questions {what} their answer .* too few"):
         fit(examples)
 
@@ -138,5 +141,5 @@ def test_a_calibration_comes_back_from_its_file_as_it_was():
 def test_the_data_hash_names_questions_and_outcomes():
     examples = made_up(50)
     assert data_hash(examples) == data_hash(made_up(50))
-    flipped = [Example(e.id, e.signs, not e.right, True) for e in examples]
+    flipped = [CalibrationExample(e.id, e.signs, not e.right) for e in examples]
     assert data_hash(examples) != data_hash(flipped)

@@ -157,20 +157,24 @@ def test_a_split_is_a_name_and_nothing_else(folder, name):
     [
         ("qrels/test.tsv", "q1\td1\n", r"test\.tsv:1: has 2 columns"),
         ("qrels/test.tsv", "q1\td1\t1\nq1\t0\td2\t1\n", r"test\.tsv:2: has 4 columns"),
-        ("qrels/test.tsv", "q1\td1\t1\nq2\td2\tyes\n", r"test\.tsv:2: .*whole number, not 'yes'"),
-        ("qrels/test.tsv", "q1\td1\t0.5\n", r"test\.tsv:1: .*whole number"),
-        ("qrels/test.tsv", "q1\td1\tnan\n", r"test\.tsv:1: .*whole number"),
-        ("qrels/test.tsv", "q1\td1\tinf\n", r"test\.tsv:1: .*whole number"),
-        ("qrels/test.tsv", "q1\td1\t1\nq1\td1\t2\n", r"test\.tsv:2: .*again, differently"),
+        (
+            "qrels/test.tsv",
+            "q1\td1\t1\nq2\td2\tyes\n",
+            r"test\.tsv:2: .*integer, not 'yes'",
+        ),
+        ("qrels/test.tsv", "q1\td1\t0.5\n", r"test\.tsv:1: .*integer"),
+        ("qrels/test.tsv", "q1\td1\tnan\n", r"test\.tsv:1: .*integer"),
+        ("qrels/test.tsv", "q1\td1\tinf\n", r"test\.tsv:1: .*integer"),
+        ("qrels/test.tsv", "q1\td1\t1\nq1\td1\t2\n", r"test\.tsv:2: .*twice, differently"),
         ("qrels/test.tsv", "q1\td1\t1\nq9\td1\t1\n", r"test\.tsv:2: judges query 'q9'"),
         ("qrels/test.tsv", "q1\t\t1\n", r"test\.tsv:1: lacks"),
-        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", "holds no judgements"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\n", "has no judgements"),
         ("queries.jsonl", '{"_id": "q1", "text": "x"}\n{oops\n', r"queries\.jsonl:2: is not JSON"),
         ("queries.jsonl", "[1]\n", r"queries\.jsonl:1: is not a JSON object"),
         ("queries.jsonl", '{"text": "x"}\n', r"queries\.jsonl:1: has no _id"),
         ("queries.jsonl", '{"_id": true, "text": "x"}\n', r"queries\.jsonl:1: has no _id"),
         ("queries.jsonl", '{"_id": "q1", "text": " "}\n', r"queries\.jsonl:1: .*no text"),
-        ("queries.jsonl", QUERIES + QUERIES, r"queries\.jsonl:3: query 'q1' stands twice"),
+        ("queries.jsonl", QUERIES + QUERIES, r"queries\.jsonl:3: query 'q1' is a duplicate"),
         ("queries.jsonl", b'{"_id": "q1", "text": "\xff"}\n', r"queries\.jsonl:1: is not UTF-8"),
         (
             "queries.jsonl",
@@ -188,7 +192,7 @@ def test_a_split_is_a_name_and_nothing_else(folder, name):
             r"queries\.jsonl:1: metadata",
         ),
         ("corpus.jsonl", CORPUS + "{}\n", r"corpus\.jsonl:3: has no _id"),
-        ("corpus.jsonl", "\n", "holds no documents"),
+        ("corpus.jsonl", "\n", "has no documents"),
     ],
 )
 def test_malformed_data_is_named_by_file_and_line(folder, file, content, says):
@@ -211,10 +215,10 @@ def test_a_wrong_folder_is_told_apart(tmp_path, folder):
         load_dataset(tmp_path / "none")
     with pytest.raises(DataError, match="is not a folder"):
         load_dataset(folder / "corpus.jsonl")
-    with pytest.raises(DataError, match=r"holds no qrels/SPLIT\.tsv"):
+    with pytest.raises(DataError, match=r"has no qrels/SPLIT\.tsv"):
         load_dataset(tmp_path)
     (folder / "queries.jsonl").unlink()
-    with pytest.raises(DataError, match=r"holds no queries\.test\.jsonl or queries\.jsonl"):
+    with pytest.raises(DataError, match=r"has no queries\.test\.jsonl or queries\.jsonl"):
         load_dataset(folder)
 
 

@@ -1,15 +1,16 @@
 """The page: one file, nothing from outside, every text escaped, questions down to the trace."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from packwise.evaluation.charts import Line, lines, stacks
+from packwise.evaluation.charts import ChartLine, LineChart
 from packwise.evaluation.data import DataSet, Question
-from packwise.evaluation.experiment import Answered, Arm
-from packwise.evaluation.page import BUDGETS, MOST_SHOWN, Report, render
+from packwise.evaluation.experiment import Experiment, QuestionResult, VariantResult
+from packwise.evaluation.page import render
 
 EVIL = '<script>alert("x")</script>'
 
@@ -38,9 +39,9 @@ class Outline(HTMLParser):
 
 def answered(i, good, ms, answerable=True, error=""):
     scores = {"ndcg@10": good, "recall@5": good, "gold_recall@1000": good}
-    for budget in BUDGETS:
+    for budget in (250, 500, 1000, 2000, 4000, 8000):
         scores |= {f"answer_recall@{budget}": good, f"garbage_fraction@{budget}": 0.5}
-    record = {
+    trace = {
         "search": {"stages": [{"name": "embed", "ms": 1.0, "note": EVIL}]},
         "hits": [
             {
@@ -54,11 +55,11 @@ def answered(i, good, ms, answerable=True, error=""):
                 "right": bool(good),
             }
         ],
-        "selected": [{"id": f"d{i}#0", "tokens": 12, "marker": 1}],
-        "dropped": [],
+        "selected": {f"d{i}#0": 12},
+        "dropped": {},
         "tokens": 12,
     }
-    return Answered(
+    return QuestionResult(
         Question(str(i), f"question {i} {EVIL}", (EVIL,), answerable),
         (f"d{i}",) if good else ("x",),
         scores if answerable else {},
@@ -66,22 +67,29 @@ def answered(i, good, ms, answerable=True, error=""):
         {"embed": 10.0, "packing": 2.0},
         0.3 + 0.5 * good,
         0.2 + 0.6 * good,
-        error,
-        record,
+        error=error,
+        trace=trace,
     )
 
 
-def report(variants=2, n=20):
+def experiment(variants=2, n=20):
     rows = [[answered(i, float(i % 3 > v), 10.0 + v, i % 7 != 0) for i in range(n)] for v in (1, 0)]
-    arms = (Arm("baseline", 1000, tuple(rows[0])), Arm("default", 1000, tuple(rows[1])))
+    results = tuple(
+        VariantResult(name, 1000, tuple(own))
+        for name, own in zip(("baseline", "default"), rows, strict=True)
+    )[:variants]
     relevant = {str(i): {f"d{i}": 1} for i in range(n) if i % 7 != 0}
     data = DataSet("set " + EVIL, Path("x"), "test", tuple(a.question for a in rows[0]), relevant)
-    return Report(data, arms[:variants], f"packwise eval {EVIL}", 1_000_000)
+    return Experiment(data, results, results[-1].variant, budgets=(1000,))
+
+
+def page_of(found):
+    return render(found, f"packwise eval {EVIL}", 1_000_000)
 
 
 @pytest.mark.parametrize("variants", [1, 2])
 def test_the_page_is_whole_and_loads_nothing(variants):
-    page = render(report(variants))
+    page = page_of(experiment(variants))
     outline = Outline()
     outline.feed(page)
     assert outline.open == []
@@ -93,7 +101,7 @@ def test_the_page_is_whole_and_loads_nothing(variants):
 
 
 def test_it_shows_curves_a_verdict_and_the_questions():
-    page = render(report())
+    page = page_of(experiment())
     for heading in (
         "Recall by depth",
         "Answers by budget",
@@ -112,37 +120,41 @@ def test_it_shows_curves_a_verdict_and_the_questions():
 
 
 def test_many_questions_are_cut_and_counted():
-    page = render(report(n=300))
-    assert page.count('<details class="q good">') == MOST_SHOWN
+    page = page_of(experiment(n=300))
+    assert page.count('<details class="q good">') == 40
     assert re.search(r"Won by default: \d+, \d+ more not shown", page)
 
 
 def test_without_unanswerable_questions_there_is_no_risk_to_draw():
-    whole = report()
-    arms = tuple(
-        Arm(arm.variant, 1000, tuple(a for a in arm.answered if a.scores.get("ndcg@10") == 1.0))
-        for arm in whole.arms[1:]
-    )
-    assert "Risk by coverage" not in render(Report(whole.dataset, arms, "x"))
+    whole = experiment()
+    assert "Risk by coverage" in page_of(whole)
+    found = tuple(r for r in whole.results[1].questions if r.scores.get("ndcg@10") == 1.0)
+    alone = Experiment(whole.dataset, (VariantResult("default", 1000, found),), "default")
+    assert "Risk by coverage" not in page_of(alone)
 
 
 def test_a_question_that_failed_says_why():
-    whole = report()
-    broken = Arm("default", 1000, (answered(1, 0.0, 5.0, error="the store went away"),))
-    fine = Arm("baseline", 1000, (answered(1, 1.0, 5.0),))
-    assert "the store went away" in render(Report(whole.dataset, (fine, broken), "x"))
+    failed = answered(1, 0.0, 5.0, error="the store went away")
+    broken = VariantResult("default", 1000, (failed,))
+    fine = VariantResult("baseline", 1000, (answered(1, 1.0, 5.0),))
+    page = page_of(Experiment(experiment().dataset, (fine, broken), "default"))
+    assert "the store went away" in page
 
 
 @pytest.mark.parametrize(
     "points", [((1, 0.5),), ((1, 0.5), (10, 0.5)), ((1, 0.0), (100, 1.0)), ((1, 1e-9), (2, 2e-9))]
 )
 def test_a_chart_stays_inside_its_frame(points):
-    drawn = lines([Line("one", points)], x="k", y="recall")
-    for x, y in re.findall(r'cx="([\d.-]+)" cy="([\d.-]+)"', drawn):
-        assert 0 <= float(x) <= 460
-        assert 0 <= float(y) <= 270
+    chart = LineChart("title", "note", [ChartLine("one", points)], x="k", y="recall")
+    for x, y in points:
+        assert 46 <= chart.at_x(x) <= 436
+        assert 12 <= chart.at_y(y) <= 230
+    assert all(12 <= chart.at_y(tick) <= 230 for tick in chart.ticks_y)
 
 
 def test_nothing_to_draw_is_said():
-    assert "Nothing to draw" in lines([Line("one", ())], x="k", y="recall")
-    assert "Nothing to draw" in stacks([], unit="ms")
+    whole = experiment(1)
+    (result,) = whole.results
+    bare = replace(result, questions=tuple(replace(r, stages={}) for r in result.questions))
+    assert "Nothing to draw" in page_of(replace(whole, results=(bare,)))
+    assert "Nothing to draw" not in page_of(whole)

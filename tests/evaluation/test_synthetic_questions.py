@@ -7,10 +7,10 @@ import pytest
 
 from packwise.answering.few_shot import FewShot, load_examples
 from packwise.errors import DataError, ModelError
-from packwise.evaluation.contexts import gold_answers, holds
+from packwise.evaluation.coverage_check import leaked_questions
 from packwise.evaluation.data import Question
 from packwise.evaluation.goldens import load_questions
-from packwise.evaluation.leaks import leaks, pack_leaks
+from packwise.evaluation.metrics import gold_answers, holds
 from packwise.evaluation.questions import as_lines, make_goldens
 from packwise.library import open_library
 from packwise.models.llm import Completion
@@ -120,7 +120,7 @@ def test_a_store_without_sentences_gives_nothing(tmp_path):
     build_pack([str(source)], str(tmp_path / "pack"))
     with (
         open_store(str(tmp_path / "pack")) as opened,
-        pytest.raises(DataError, match="nothing that a question"),
+        pytest.raises(DataError, match="no question can be made"),
     ):
         make_goldens(opened, 5)
 
@@ -143,20 +143,8 @@ def leaky_pack(tmp_path, notes_pack):
     "asked", ["How long is the old key valid?", "how long is the OLD key valid"]
 )
 def test_a_planted_leak_is_caught(leaky_pack, asked):
-    (found,) = pack_leaks([Question("q", asked)], leaky_pack)
-    assert found.example.answer == "for thirty days"
-    assert pack_leaks([Question("q", "What is a mirror?")], leaky_pack) == ()
-
-
-def test_a_leak_in_other_words_is_caught_with_the_embedder(leaky_pack):
-    asked = Question("q", "How long is the old key valid for?")
-    examples = load_examples(leaky_pack).items
-    assert leaks([asked], examples) == ()
-    with open_library(str(leaky_pack)) as library:
-        (found,) = leaks([asked], examples, library.embedder)
-        unrelated = leaks([Question("q", "What is a mirror?")], examples, library.embedder)
-    assert found.cosine >= 0.95
-    assert unrelated == ()
+    leaked = Question("q", asked)
+    assert leaked_questions([leaked, Question("r", "What is a mirror?")], leaky_pack) == [leaked]
 
 
 def test_the_graded_answer_does_not_reach_the_prompt_of_its_question(leaky_pack):

@@ -3,39 +3,38 @@
 import numpy as np
 import pytest
 
+from packwise.evaluation.compare import p95_change
 from packwise.evaluation.data import Question
-from packwise.evaluation.experiment import Answered, Arm, p95_change
-from packwise.evaluation.verdict import (
-    detectable,
-    differences,
-    judge,
-    mcnemar,
-    questions_needed,
-)
+from packwise.evaluation.experiment import QuestionResult, VariantResult, differences
+from packwise.evaluation.records import verdict_record
+from packwise.evaluation.verdict import detectable, judge, mcnemar, questions_needed
 
 N = 400
 
 
-def arm(name, *, recall=0.7, garbage=0.5, ms=100.0, errors=0.0, redundancy=1.0, answers=True, n=N):
-    """An arm whose first share of questions holds the answer."""
+def result(
+    name, *, recall=0.7, garbage=0.5, ms=100.0, errors=0.0, redundancy=1.0, answers=True, n=N
+):
+    """A result with the answer for the first share of its questions."""
     rows = []
     for i in range(n):
         scores = {"garbage_fraction@1000": garbage, "redundancy_ratio@1000": redundancy}
         scores["answer_recall@1000" if answers else "gold_recall@1000"] = float(i < recall * n)
         failed = "broken" if i < errors * n else ""
-        rows.append(Answered(Question(str(i), "q"), (), scores, ms + i % 10, {}, 0.5, error=failed))
-    return Arm(name, 1000, tuple(rows))
+        question = Question(str(i), "q")
+        rows.append(QuestionResult(question, (), scores, ms + i % 10, error=failed))
+    return VariantResult(name, 1000, tuple(rows))
 
 
-OLD = arm("old")
+OLD = result("old")
 
 
 def outcome(**changes):
-    return judge(arm("new", **changes), OLD).outcome
+    return judge(result("new", **changes), OLD).outcome
 
 
 def test_a_clear_gain_with_less_garbage_ships():
-    verdict = judge(arm("new", recall=0.8, garbage=0.45), OLD)
+    verdict = judge(result("new", recall=0.8, garbage=0.45), OLD)
     assert verdict.outcome == "ship"
     assert any("answer recall" in reason for reason in verdict.reasons)
 
@@ -45,7 +44,7 @@ def test_nothing_changed_is_no_difference():
 
 
 def test_a_gain_without_less_garbage_is_not_enough():
-    verdict = judge(arm("new", recall=0.8, garbage=0.485), OLD)
+    verdict = judge(result("new", recall=0.8, garbage=0.485), OLD)
     assert verdict.outcome == "no difference"
     assert verdict.reasons == (
         "garbage fraction: -1.5 points [-1.5, -1.5] (needs: down by more than 2 points)",
@@ -65,7 +64,7 @@ def test_latency_may_grow_by_fifteen_percent_and_twenty_rolls_back(ms, expected)
 
 
 def test_more_than_five_percent_slower_asks_for_a_look():
-    verdict = judge(arm("new", recall=0.8, garbage=0.4, ms=110), OLD)
+    verdict = judge(result("new", recall=0.8, garbage=0.4, ms=110), OLD)
     assert any("look at it before shipping" in reason for reason in verdict.reasons)
 
 
@@ -79,20 +78,20 @@ def test_a_context_that_says_things_twice_does_not_ship():
 
 
 def test_without_answers_gold_recall_stands_in():
-    new, old = arm("new", recall=0.8, garbage=0.4, answers=False), arm("old", answers=False)
+    new, old = result("new", recall=0.8, garbage=0.4, answers=False), result("old", answers=False)
     verdict = judge(new, old)
     assert (verdict.outcome, verdict.primary) == ("ship", "gold_recall@1000")
 
 
 def test_a_single_slow_answer_does_not_roll_back():
-    fast = arm("old", n=20)
-    slow = list(arm("new", n=20).answered)
-    slow[0] = Answered(slow[0].question, (), slow[0].scores, 5000.0, {}, 0.5)
-    assert judge(Arm("new", 1000, tuple(slow)), fast).outcome == "no difference"
+    fast = result("old", n=20)
+    slow = list(result("new", n=20).questions)
+    slow[0] = QuestionResult(slow[0].question, (), slow[0].scores, 5000.0)
+    assert judge(VariantResult("new", 1000, tuple(slow)), fast).outcome == "no difference"
 
 
 def test_few_questions_show_no_significance_and_the_power_says_how_many_would():
-    verdict = judge(arm("new", recall=0.75, garbage=0.4, n=20), arm("old", n=20))
+    verdict = judge(result("new", recall=0.75, garbage=0.4, n=20), result("old", n=20))
     assert verdict.outcome == "no difference"
     assert verdict.needed > 100
     assert verdict.detectable > 0.05
@@ -124,14 +123,14 @@ def test_the_p95_change_is_a_share_with_an_interval():
     assert (change, low, high) == pytest.approx((0.1, 0.1, 0.1))
 
 
-def test_metrics_that_only_one_arm_has_are_not_compared():
-    new = arm("new")
-    bare = Arm("old", 1000, tuple(Answered(a.question, (), {}, 1, {}, 0) for a in new.answered))
-    assert differences(new, bare) == {}
+def test_metrics_that_only_one_variant_has_are_not_compared():
+    new = result("new")
+    bare = tuple(QuestionResult(r.question, (), {}, 1.0) for r in new.questions)
+    assert differences(new, VariantResult("old", 1000, bare)) == {}
 
 
 def test_a_verdict_as_json_holds_every_rule():
-    record = judge(OLD, OLD).as_dict()
+    record = verdict_record(judge(OLD, OLD))
     assert record["verdict"] == "no difference"
     assert {rule["rule"] for rule in record["rules"]} == {
         "answer recall@1000",

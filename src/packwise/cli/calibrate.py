@@ -1,19 +1,20 @@
-"""``packwise calibrate``: a confidence that means what it says, for one store."""
+"""``packwise calibrate``: fit the confidence of a store to its answers."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from packwise.cli.console import clean, err, out, print_json
-from packwise.cli.eval_shared import questions_bar
+from packwise.cli.evaluate_selection import progress_bar
+from packwise.cli.evaluate_tables import make_table
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
-    from packwise.evaluation.calibration import Example, Fit
+    from packwise.evaluation.calibration import CalibrationExample, Fit
     from packwise.evaluation.data import Half
     from packwise.retrieval.calibration import Calibration
 
@@ -24,19 +25,19 @@ if TYPE_CHECKING:
 @click.option(
     "--precision",
     type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
-    help="Answer only where this share of answers would be there.  [default: from 0.5 on]",
+    help="Answer only if this share of the answers is found.  [default: answer from 0.5 on]",
 )
 @click.option(
     "--other",
     "others",
     multiple=True,
     metavar="GOLDENS",
-    help="Questions on other topics, which STORE cannot answer; may be repeated.",
+    help="Questions on other topics, which STORE cannot answer; can be repeated.",
 )
-@click.option("--split", help="Which split's questions, where GOLDENS is a folder.")
+@click.option("--split", help="Which split's questions, if GOLDENS is a folder.")
 @click.option("--half", type=click.Choice(("tune", "report")), help="Fit on one half of them.")
 @click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N questions.")
-@click.option("--dry-run", is_flag=True, help="Measure, but keep nothing.")
+@click.option("--dry-run", is_flag=True, help="Measure, but save nothing.")
 @click.option("--remove", is_flag=True, help="Go back to the default calibration.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def calibrate(
@@ -51,12 +52,12 @@ def calibrate(
     remove: bool,
     as_json: bool,
 ) -> None:
-    """Learn from GOLDENS how likely a context of STORE holds the answer.
+    """Learn from GOLDENS how likely a context of STORE contains the answer.
 
     The confidence gate then uses that probability instead of the best similarity. GOLDENS is
-    a file of questions or a BEIR-style folder; without it, the calibration in use is shown.
-    Where too few questions are marked as not answerable, each answered one is also taken with
-    its answer removed from the list. Run with RERANKER=crossencoder to weigh its score too.
+    a file of questions or a BEIR folder; without it, the calibration in use is shown. If too
+    few questions are marked as unanswerable, each answered one is used a second time with its
+    answer removed from the list. Run with RERANKER=crossencoder to use its score too.
     """
     from packwise.library import open_library
     from packwise.retrieval.calibration import (
@@ -78,16 +79,16 @@ def calibrate(
             _show_current(load_calibration(info), as_json)
             return
         from packwise.evaluation.calibration import data_hash, fit, gather
-        from packwise.evaluation.coverage_check import within_reach
+        from packwise.evaluation.coverage_check import check_coverage
         from packwise.evaluation.goldens import load_questions, resolve
 
         dataset = load_questions(goldens, split=split, half=half)
-        dataset = within_reach(resolve(dataset, library.store), library.store)
+        dataset = check_coverage(resolve(dataset, library.store), library.store)
         aside = [q for place in others for q in load_questions(place).questions]
         negatives = len(aside) + sum(not q.answerable for q in dataset.questions[:limit])
         twins = negatives < _FEW
         total = len(dataset.questions[:limit]) + len(aside)
-        with questions_bar(dataset.name, total) as progress:
+        with progress_bar(dataset.name, total) as progress:
             examples = gather(
                 library, dataset, others=aside, limit=limit, twins=twins, progress=progress
             )
@@ -105,17 +106,21 @@ def calibrate(
         },
     )
     if not dry_run:
-        _keep(path, fitted.calibration)
+        _save(path, fitted.calibration)
+    saved = None if dry_run else path
     if as_json:
-        print_json(_record(fitted, None if dry_run else path))
+        from packwise.evaluation.records import fit_record
+
+        print_json(fit_record(fitted, saved))
     else:
-        _show(fitted, examples, None if dry_run else path)
+        _show(fitted, examples, saved)
 
 
 _FEW = 30
+"""Unanswerable questions below which twins are added."""
 
 
-def _keep(path: Path, calibration: Calibration) -> None:
+def _save(path: Path, calibration: Calibration) -> None:
     import json
 
     from packwise.stores.durable import PreparedFile, writing
@@ -126,82 +131,44 @@ def _keep(path: Path, calibration: Calibration) -> None:
         PreparedFile(path, content.encode()).publish()
 
 
-def _record(fitted: Fit, path: Path | None) -> dict[str, Any]:
-    found = fitted.assessment
-    return {
-        "kept": None if path is None else str(path),
-        "questions": found.questions,
-        "answer_there": round(found.right, 6),
-        "auroc": round(found.auroc, 6),
-        "auroc_of_single_scores": {name: round(v, 6) for name, v in fitted.raw.items()},
-        "ece": round(found.ece, 6),
-        "ece_even_bins": round(found.ece_even, 6),
-        "brier": round(found.brier, 6),
-        "accuracy": round(found.accuracy, 6),
-        "always_answering": round(found.always, 6),
-        "never_answering": round(found.never, 6),
-        "threshold": fitted.calibration.threshold,
-        "refuse_below": fitted.calibration.refuse_below,
-        "answered": round(fitted.answered.coverage, 6),
-        "answered_wrongly": round(fitted.answered.risk, 6),
-        "weights": dict(
-            zip(
-                fitted.calibration.models[0].signs,
-                fitted.calibration.models[0].weights,
-                strict=True,
-            )
-        ),
-    }
-
-
-def _show(fitted: Fit, examples: list[Example], path: Path | None) -> None:
-    from rich import box
-    from rich.table import Table
-
+def _show(fitted: Fit, examples: list[CalibrationExample], path: Path | None) -> None:
     from packwise.retrieval.calibration import SIGNS
 
-    found = fitted.assessment
-    made = sum(e.made for e in examples)
-    title = f"{found.questions} questions, the answer there in {found.right:.0%}"
-    table = Table(title=title, box=box.SIMPLE_HEAD, show_header=False)
-    table.add_column("what")
-    table.add_column("figure", justify="right")
+    found, calibration = fitted.assessment, fitted.calibration
     best = max(fitted.raw, key=lambda name: fitted.raw[name])
-    for what, figure in (
+    console = out()
+    title = f"{found.questions} questions, the answer there in {found.right:.0%}"
+    table = make_table(("what", "figure"), title=title, show_header=False)
+    answered = f"{fitted.answered.coverage:.0%} / {fitted.answered.risk:.0%}"
+    for row in (
         ("AUROC", f"{found.auroc:.3f}"),
         (f"AUROC of the best single score, {best}", f"{fitted.raw[best]:.3f}"),
         ("expected calibration error", f"{found.ece:.3f}"),
         ("Brier score", f"{found.brier:.3f}"),
         ("right when answering from 0.5 on", f"{found.accuracy:.1%}"),
         ("right when always / never answering", f"{found.always:.1%} / {found.never:.1%}"),
-        ("answers from a probability of", f"{fitted.calibration.threshold:.2f}"),
-        (
-            "share answered, and of these wrongly",
-            f"{fitted.answered.coverage:.0%} / {fitted.answered.risk:.0%}",
-        ),
-        ("surely not there below", f"{fitted.calibration.refuse_below:.2f}"),
+        ("answers from a probability of", f"{calibration.threshold:.2f}"),
+        ("share answered, and of these wrongly", answered),
+        ("surely not there below", f"{calibration.refuse_below:.2f}"),
     ):
-        table.add_row(what, figure)
-    console = out()
+        table.add_row(*row)
     console.print(table)
-    weights = Table(title="what speaks for the answer being there", box=box.SIMPLE_HEAD)
-    weights.add_column("weight", justify="right")
-    weights.add_column("sign")
-    weights.add_column("")
-    model = fitted.calibration.models[0]
-    for name, weight in sorted(
-        zip(model.signs, model.weights, strict=True), key=lambda pair: -abs(pair[1])
-    )[:8]:
-        weights.add_row(f"{weight:+.2f}", name, SIGNS.get(name, "what the cross-encoder says"))
-    console.print(weights)
+    title = "what suggests that the answer is there"
+    table = make_table(("weight", "sign", ""), title=title, left=("sign", ""))
+    table.columns[0].justify = "right"
+    weights = zip(calibration.models[0].signs, calibration.models[0].weights, strict=True)
+    for name, weight in sorted(weights, key=lambda pair: -abs(pair[1]))[:8]:
+        table.add_row(f"{weight:+.2f}", name, SIGNS.get(name, "the score of the cross-encoder"))
+    console.print(table)
+    made = sum(e.made for e in examples)
     note = "figures are on questions the fit has not seen (five folds)"
     if made:
-        note += f"; {made} questions came again with their answer taken out of the list"
+        note += f"; {made} questions were used twice, the second time without their answer"
     console.print(note, style="dim")
     if path is None:
-        err().print("nothing was kept", style="yellow")
+        err().print("nothing was saved", style="yellow")
     else:
-        console.print(f"kept in {clean(str(path))}", style="dim")
+        console.print(f"saved in {clean(str(path))}", style="dim")
 
 
 def _show_current(calibration: Calibration, as_json: bool) -> None:
@@ -214,7 +181,7 @@ def _show_current(calibration: Calibration, as_json: bool) -> None:
     console.print(f"calibration: {whose}, fitted on {clean(str(facts.get('data', '')))}")
     if calibration.source == "default":
         console.print(
-            "the gate looks at the best similarity; the probability is reported beside it",
+            "the gate uses the best similarity; the probability is only reported",
             style="dim",
         )
         return

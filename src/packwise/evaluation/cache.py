@@ -1,4 +1,4 @@
-"""A store for a data set, built once and found again until something it is made of changes."""
+"""The store of a data set, built once and kept in the cache until its inputs change."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import json
 import re
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import packwise
 from packwise import folders
 from packwise.errors import DataError, StoreError, StoreMissing
 from packwise.evaluation.data import DataSet
@@ -23,35 +22,31 @@ from packwise.stores.locate import open_store
 if TYPE_CHECKING:
     from packwise.packs.build import Progress
 
-# The code that decides what a store holds. Its bytes are part of the key: a changed chunker
+# The code that decides what a store contains. Its bytes are part of the key: a changed chunker
 # must never be measured on the passages of the old one.
-_MAKERS = (
-    "documents.py",
-    "sources",
-    "language",
-    "chunking.py",
-    "guard.py",
+BUILD_CODE = (
+    *("documents.py", "sources", "language", "chunking.py", "guard.py"),
     "stores/pack/schema.py",
 )
 
 
 def store_path(dataset: DataSet, settings: Settings) -> Path:
-    """Where the data set's store is kept, whether or not it is there yet.
+    """Where the data set's store is kept, whether or not it exists yet.
 
-    The name holds a hash of all that decides its content: the corpus, the embedder, the
-    chunking settings and the code that makes passages. Raises ``DataError`` without corpus.
+    The name has a hash of all that decides the content: the corpus, the embedder, the chunking
+    settings and the code that makes passages. Raises ``DataError`` without a corpus.
     """
     files = [dataset.corpus] if dataset.corpus else [path for _, path in dataset.texts]
     if not files:
         raise DataError(
-            f"{dataset.folder} holds no corpus.jsonl to build a store from", fix="add --store STORE"
+            f"{dataset.folder} has no corpus.jsonl to build a store from", fix="add --store STORE"
         )
     digest = hashlib.blake2b(digest_size=8)
     for path in files:
         with path.open("rb") as file:
             while block := file.read(1 << 20):
                 digest.update(block)
-    makings = (
+    inputs = (
         *(path.name for path in files),
         load_embedder(settings.embedder, settings).version,
         str(settings.passage_tokens),
@@ -59,7 +54,7 @@ def store_path(dataset: DataSet, settings: Settings) -> Path:
         RULES,
         _code_hash(),
     )
-    for part in makings:
+    for part in inputs:
         digest.update(b"\0" + part.encode())
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", dataset.name).strip("-.") or "data"
     return folders.cache() / "eval" / f"{name[:48]}-{digest.hexdigest()}"
@@ -70,10 +65,10 @@ def cached_store(
     settings: Settings,
     progress: AbstractContextManager[Progress] | None = None,
 ) -> Path:
-    """The data set's store, built now if it is not there yet.
+    """The data set's store, built now if it does not exist yet.
 
-    ``progress`` is entered only when there is something to build. A build that was
-    stopped is taken up where it was. Raises what a build raises.
+    ``progress`` is entered only if there is something to build. An interrupted build resumes.
+    Raises what a build raises.
     """
     place = store_path(dataset, settings)
     try:
@@ -97,7 +92,7 @@ def _build(dataset: DataSet, place: Path, settings: Settings, progress: Progress
         build_pack([str(dataset.folder)], str(place), settings=settings, progress=progress)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        # As a corpus, so that every character stays where the spans say it is.
+        # As a corpus, so that the offsets of the spans stay right.
         with (Path(scratch) / "corpus.jsonl").open("w", encoding="utf-8") as corpus:
             for identity, path in dataset.texts:
                 text = path.read_bytes().decode("utf-8")
@@ -108,15 +103,8 @@ def _build(dataset: DataSet, place: Path, settings: Settings, progress: Progress
 
 def _code_hash() -> str:
     digest = hashlib.blake2b(digest_size=16)
-    package = resources.files("packwise")
-    for name in _MAKERS:
-        for path in _modules(package.joinpath(name)):
+    package = Path(packwise.__file__).parent
+    for name in BUILD_CODE:
+        for path in sorted((package / name).glob("*.py")) or [package / name]:
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def _modules(place: Traversable) -> list[Traversable]:
-    if place.is_dir():
-        inside = (child for child in place.iterdir() if child.name.endswith(".py"))
-        return sorted(inside, key=lambda child: child.name)
-    return [place] if place.is_file() else []

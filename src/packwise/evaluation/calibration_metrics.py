@@ -1,8 +1,7 @@
-"""What a confidence is worth: does it rank, does it mean what it says, what does refusing buy.
+"""How good a confidence is: ranking, calibration, and the effect of refusing to answer.
 
-Each function takes one confidence a question (0..1) and whether the answer was there. Higher
-must mean surer. Ties are never broken by chance: questions of equal confidence are answered or
-refused together.
+Each function takes one confidence (0 to 1) per question, and whether the answer was found.
+Higher means surer. Questions with equal confidence are answered or refused together.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from numpy.typing import NDArray
 
 from packwise.errors import DataError
 
-BINS = 10
+_BINS = 10
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """Answering the questions from ``threshold`` on answers ``coverage`` of them, and
-    ``risk`` of those wrongly."""
+class RiskPoint:
+    """Answering from ``threshold`` on answers the share ``coverage`` of the questions, and the
+    share ``risk`` of those wrongly."""
 
     threshold: float
     coverage: float
@@ -30,8 +29,8 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
-    """Questions of like confidence: how sure it was on average, and how often it was right."""
+class ReliabilityBin:
+    """Questions of similar confidence: its mean, and how often the answer was found."""
 
     questions: int
     confidence: float
@@ -40,11 +39,11 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """A confidence in figures.
+    """The figures of a confidence.
 
-    ``ece`` is over ten bins of equal width, ``ece_even`` over ten of equally many questions.
-    ``aurc`` is the mean risk over all coverages. ``accuracy`` is that of answering from 0.5
-    on; ``always`` and ``never`` are those of answering everything and nothing.
+    ``ece`` is over ten bins of equal width, ``ece_even`` over ten with the same number of
+    questions. ``aurc`` is the mean risk over all coverages. ``accuracy`` is that of answering
+    from 0.5 on; ``always`` and ``never`` are those of answering everything and nothing.
     """
 
     questions: int
@@ -60,7 +59,7 @@ class Assessment:
 
 
 def assess(confidences: Sequence[float], right: Sequence[bool]) -> Assessment:
-    """All figures of a confidence. Raises ``DataError`` without questions of both kinds."""
+    """All figures. Raises ``DataError`` unless there are questions of both kinds."""
     p, y = _arrays(confidences, right)
     share = float(y.mean())
     return Assessment(
@@ -78,8 +77,8 @@ def assess(confidences: Sequence[float], right: Sequence[bool]) -> Assessment:
 
 
 def auroc(confidences: Sequence[float], right: Sequence[bool]) -> float:
-    """The chance that a question whose answer is there gets the higher confidence of two;
-    equal ones count half."""
+    """The probability that of two questions, the one with an answer has the higher confidence;
+    ties count half."""
     p, y = _arrays(confidences, right)
     there = y > 0.5
     positives, negatives = int(there.sum()), int((~there).sum())
@@ -93,12 +92,12 @@ def auroc(confidences: Sequence[float], right: Sequence[bool]) -> float:
 
 
 def reliability(
-    confidences: Sequence[float], right: Sequence[bool], *, bins: int = BINS, even: bool = False
-) -> tuple[Bin, ...]:
-    """The questions in bins of confidence, lowest first; empty bins are left out.
+    confidences: Sequence[float], right: Sequence[bool], *, bins: int = _BINS, even: bool = False
+) -> tuple[ReliabilityBin, ...]:
+    """The questions in bins of confidence, lowest first, without empty bins.
 
-    With ``even`` the bins hold equally many questions (but never part equal confidences),
-    else they are equally wide.
+    With ``even`` the bins have the same number of questions (but never split equal
+    confidences), otherwise the same width.
     """
     p, y = _arrays(confidences, right)
     if even:
@@ -108,48 +107,46 @@ def reliability(
     else:
         places = np.minimum((p * bins).astype(np.int64), bins - 1)
     return tuple(
-        Bin(int(held.sum()), float(p[held].mean()), float(y[held].mean()))
+        ReliabilityBin(int(held.sum()), float(p[held].mean()), float(y[held].mean()))
         for held in (places == place for place in range(bins))
         if held.any()
     )
 
 
 def ece(
-    confidences: Sequence[float], right: Sequence[bool], *, bins: int = BINS, even: bool = False
+    confidences: Sequence[float], right: Sequence[bool], *, bins: int = _BINS, even: bool = False
 ) -> float:
-    """Expected calibration error: how far confidence and truth lie apart, bin by bin."""
+    """Expected calibration error: the mean gap between confidence and truth in the bins."""
     found = reliability(confidences, right, bins=bins, even=even)
     total = sum(b.questions for b in found)
     return sum(b.questions * abs(b.confidence - b.right) for b in found) / total
 
 
-def risk_coverage(confidences: Sequence[float], right: Sequence[bool]) -> tuple[Point, ...]:
-    """One point for each threshold that changes anything, the surest questions first."""
+def risk_coverage(confidences: Sequence[float], right: Sequence[bool]) -> tuple[RiskPoint, ...]:
+    """One point for each distinct confidence, the surest questions first."""
     p, y = _arrays(confidences, right)
     order = np.argsort(-p, kind="stable")
     wrong = np.cumsum(1.0 - y[order])
     answered = np.arange(1, p.size + 1)
     last = np.append(np.flatnonzero(np.diff(p[order])), p.size - 1)
     return tuple(
-        Point(float(p[order[i]]), float(answered[i] / p.size), float(wrong[i] / answered[i]))
+        RiskPoint(float(p[order[i]]), float(answered[i] / p.size), float(wrong[i] / answered[i]))
         for i in last
     )
 
 
 def aurc(confidences: Sequence[float], right: Sequence[bool]) -> float:
     """Mean risk over all coverages: the area under the risk-coverage curve."""
-    total, before = 0.0, 0.0
-    for point in risk_coverage(confidences, right):
-        total += (point.coverage - before) * point.risk
-        before = point.coverage
-    return total
+    points = risk_coverage(confidences, right)
+    widths = np.diff([0.0, *(point.coverage for point in points)])
+    return float(widths @ np.array([point.risk for point in points]))
 
 
 def answer_from(
     confidences: Sequence[float], right: Sequence[bool], precision: float, *, least: int = 1
-) -> Point | None:
-    """The lowest threshold from which on at least ``precision`` of the answered questions
-    have their answer there; ``None`` if none has, with ``least`` questions answered."""
+) -> RiskPoint | None:
+    """The lowest threshold at which at least ``precision`` of the answered questions have their
+    answer; ``None`` if there is none with at least ``least`` questions answered."""
     found = [
         point
         for point in risk_coverage(confidences, right)
@@ -162,14 +159,15 @@ def refuse_below(
     confidences: Sequence[float], right: Sequence[bool], precision: float, *, least: int = 1
 ) -> float:
     """The highest confidence below which at least ``precision`` of the questions have no
-    answer there; 0 if there is none."""
+    answer; 0 if there is none."""
     p, y = _arrays(confidences, right)
-    best = 0.0
-    for threshold in np.unique(p):
-        below = p < threshold
-        if below.sum() >= least and float((1.0 - y[below]).mean()) >= precision - 1e-12:
-            best = float(threshold)
-    return best
+    found = [
+        float(threshold)
+        for threshold in np.unique(p)
+        if (p < threshold).sum() >= max(1, least)
+        and float(1.0 - y[p < threshold].mean()) >= precision - 1e-12
+    ]
+    return found[-1] if found else 0.0
 
 
 def _arrays(confidences: Sequence[float], right: Sequence[bool]) -> tuple[Floats, Floats]:

@@ -1,20 +1,18 @@
 """Whether one variant is better than another, on the same questions.
 
-Everything is paired: a question's difficulty cancels out, so far fewer questions are
-needed than for two independent means. Equal input gives equal output, to the digit.
+Everything is paired: a question's difficulty cancels out, so far fewer questions are needed
+than for two independent means. All resampling is seeded, so equal input gives equal output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from packwise.errors import DataError
-from packwise.evaluation.metrics import Metric
 
 RESAMPLES = 10_000
 SEED = 20_240_229
@@ -29,7 +27,7 @@ Floats = NDArray[np.float64]
 class Difference:
     """Mean of ``a - b`` over the questions, with its uncertainty.
 
-    ``low`` and ``high`` bound the 95% bootstrap interval; ``p_value`` is two-sided, of a
+    ``low`` and ``high`` bound the 95% bootstrap interval; ``p_value`` is that of a two-sided
     paired permutation test. Wins are questions on which ``a`` scores higher.
     """
 
@@ -44,8 +42,16 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves zero out."""
+        """Whether the interval excludes zero."""
         return self.low > 0.0 or self.high < 0.0
+
+    def interval_text(self, digits: int = 3) -> str:
+        """The difference with its interval, as in ``+0.021 [+0.008, +0.034]``."""
+        return f"{self.mean:+.{digits}f} [{self.low:+.{digits}f}, {self.high:+.{digits}f}]"
+
+    def p_text(self) -> str:
+        """The p-value to three digits, ``< 0.001`` below that."""
+        return f"{self.p_value:.3f}" if self.p_value >= 0.001 else "< 0.001"
 
 
 def compare(
@@ -55,9 +61,9 @@ def compare(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Difference:
-    """Compare two variants by their score of each question.
+    """Compare two variants by their score on each question.
 
-    Raises ``DataError`` unless both were scored on the same, at least one, questions.
+    Raises ``DataError`` unless both were scored on the same questions, at least one.
     """
     if a.keys() != b.keys():
         raise DataError(
@@ -67,7 +73,7 @@ def compare(
         )
     if not a:
         raise DataError("there are no questions to compare on")
-    # Sorted, so that the result does not depend on the order in which questions were asked.
+    # Sorted, so that the result does not depend on the order of the questions.
     differences = np.array([a[q] - b[q] for q in sorted(a)], dtype=np.float64)
     low, high = bootstrap_interval(differences, resamples=resamples, seed=seed)
     wins, losses = int(np.sum(differences > 0)), int(np.sum(differences < 0))
@@ -80,44 +86,6 @@ def compare(
         wins=wins,
         ties=differences.size - wins - losses,
         losses=losses,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """One metric of variant ``a`` against variant ``b``."""
-
-    metric: Metric
-    a: str
-    b: str
-    difference: Difference
-
-
-class Scored(Protocol):
-    """A variant with the score of each question, by metric."""
-
-    @property
-    def variant(self) -> str: ...
-
-    @property
-    def scores(self) -> Mapping[Metric, Mapping[str, float]]: ...
-
-
-def contrasts(
-    evaluations: Sequence[Scored], reference: str, metrics: Sequence[Metric]
-) -> tuple[Contrast, ...]:
-    """The variant named ``reference`` against each other one, metric by metric."""
-    chosen = next(e for e in evaluations if e.variant == reference)
-    return tuple(
-        Contrast(
-            metric,
-            chosen.variant,
-            other.variant,
-            compare(chosen.scores[metric], other.scores[metric]),
-        )
-        for other in evaluations
-        if other.variant != reference
-        for metric in metrics
     )
 
 
@@ -139,11 +107,11 @@ def bootstrap_interval(
 def permutation_p_value(
     differences: Floats, *, resamples: int = RESAMPLES, seed: int = SEED
 ) -> float:
-    """Two-sided p-value under the hypothesis that each difference's sign is chance.
+    """Two-sided p-value under the hypothesis that each difference's sign is random.
 
-    All sign patterns are tried when there are no more of them than ``resamples``, so small
-    samples get the exact value; otherwise that many are drawn, and the pattern that was
-    observed counts as one of them (a p-value of zero cannot come out).
+    All sign patterns are tried if there are no more of them than ``resamples``, so small
+    samples get the exact value. Otherwise that many are drawn, and the observed pattern counts
+    as one of them, so the p-value is never zero.
     """
     moved = differences[differences != 0.0]
     observed = abs(float(moved.sum()))
@@ -159,6 +127,23 @@ def permutation_p_value(
         signs = np.where(random.random((stop - start, moved.size)) < 0.5, 1.0, -1.0)
         extreme += int(np.sum(np.abs(signs @ moved) >= reached))
     return (extreme + 1) / (resamples + 1)
+
+
+def p95_change(
+    a: Sequence[float], b: Sequence[float], *, resamples: int = 2000, seed: int = 7
+) -> tuple[float, float, float]:
+    """How much higher the p95 of ``a`` is than that of ``b``, as a share of it, with the 95%
+    bootstrap interval (paired if both have the same length)."""
+    first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    change = float(np.percentile(first, 95) / np.percentile(second, 95) - 1.0)
+    random = np.random.default_rng(seed)
+    drawn = np.empty(resamples, dtype=np.float64)
+    for i in range(resamples):
+        rows = random.integers(0, first.size, first.size)
+        others = rows if first.size == second.size else random.integers(0, second.size, second.size)
+        drawn[i] = np.percentile(first[rows], 95) / np.percentile(second[others], 95) - 1.0
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return change, float(low), float(high)
 
 
 def _chunks(rows: int, columns: int) -> list[tuple[int, int]]:

@@ -1,14 +1,15 @@
-"""Judged questions: what is asked, and which documents are right.
+"""Data sets: questions, and which documents are relevant to them.
 
-The shape is BEIR's: ``corpus.jsonl``, ``queries.jsonl`` (all splits) or
-``queries.SPLIT.jsonl``, and ``qrels/SPLIT.tsv``, each plain or gzipped. Or it is that of
-spans: ``questions.jsonl``, each with the places of its answer in one of the texts beside it.
+A folder has the BEIR layout: ``corpus.jsonl``, ``queries.jsonl`` (all splits) or
+``queries.SPLIT.jsonl``, and ``qrels/SPLIT.tsv``, each plain or gzipped. Or it has
+``questions.jsonl``, where each question gives the spans of its answer in a text of the folder.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,33 +26,32 @@ _USUAL_SPLITS = ("test", "dev")
 _SHAPE = "a folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv"
 _SCORE_HEADINGS = {"score", "rel", "relevance", "label", "grade", "judgment", "judgement"}
 _COLUMNS = {3: (0, 1, 2), 4: (0, 2, 3)}
-"""Where query, document and grade stand: BEIR's three columns, TREC's four."""
+"""The columns of query, document and grade: BEIR has three columns, TREC four."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """A place in a document, in characters."""
+class GoldSpan:
+    """Where a document has an answer, in characters."""
 
     document: str
     start: int
     end: int
 
     def overlaps(self, start: int, end: int) -> bool:
-        """Whether some of it lies within these borders."""
         return self.start < end and start < self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question. ``answers`` are texts that count as right; a question is answerable
-    unless its data says otherwise. Where ``spans`` are given, they say which parts of the
-    relevant documents are."""
+    unless its data says otherwise. ``spans``, if any, are the relevant parts of the relevant
+    documents."""
 
     id: str
     text: str
     answers: tuple[str, ...] = ()
     answerable: bool = True
-    spans: tuple[Span, ...] = ()
+    spans: tuple[GoldSpan, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
 
 
@@ -60,9 +60,9 @@ class DataSet:
     """Questions of one split with their judgements.
 
     ``relevant`` maps a question's id to the grade of each judged document; a grade above
-    zero is relevant. ``documents`` counts the corpus, ``absent`` the relevant documents
-    that no search can find because they are not there; both are zero without a corpus.
-    ``texts`` are the documents of a data set that has no corpus file: an id and a file each.
+    zero is relevant. ``documents`` is the size of the corpus, ``absent`` the number of relevant
+    documents that it lacks; both are zero without a corpus. ``texts`` has the id and file of
+    each document of a data set without a corpus file.
     """
 
     name: str
@@ -81,25 +81,32 @@ class DataSet:
         """The questions that have judgements, in the file's order."""
         return tuple(q for q in self.questions if q.id in self.relevant)
 
+    @property
+    def known(self) -> tuple[Question, ...]:
+        """The questions with a judgement or an answer, and those marked as unanswerable."""
+        return tuple(
+            q for q in self.questions if q.id in self.relevant or q.answers or not q.answerable
+        )
+
     def of_half(self, half: Half) -> DataSet:
-        """The same data set with the questions of one half only."""
+        """The data set with the questions of one half only."""
         questions = tuple(q for q in self.questions if half_of(q.id) == half)
         relevant = {q.id: self.relevant[q.id] for q in questions if q.id in self.relevant}
         return replace(self, questions=questions, relevant=relevant, half=half)
 
 
 def half_of(question_id: str) -> Half:
-    """The half a question belongs to: by a hash of its id, so always the same one."""
+    """The half a question belongs to, by a hash of its id."""
     return HALVES[int(content_hash(question_id)[-1], 16) % 2]
 
 
 def load_dataset(
     folder: str | Path, *, split: str | None = None, half: Half | None = None
 ) -> DataSet:
-    """Read a BEIR-style folder, or one with ``questions.jsonl`` and the texts it speaks of.
+    """Read a BEIR folder, or one with ``questions.jsonl`` and its texts.
 
-    Without ``split``, ``test`` is taken, else ``dev``, else the only one there is. Raises
-    ``DataError`` with file and line on malformed data, ``UsageError`` on an unknown split.
+    The default split is ``test``, else ``dev``, else the only one. Raises ``DataError`` with
+    file and line on malformed data, ``UsageError`` on an unknown split.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -108,65 +115,60 @@ def load_dataset(
     spans = _plain_or_gzipped(root, "questions.jsonl")
     if spans is not None and not (root / "qrels").is_dir():
         data = _load_spans(root, spans, split)
-        return data.of_half(half) if half else data
-    chosen = _choose_split(root, split)
-    qrels = _plain_or_gzipped(root / "qrels", f"{chosen}.tsv")
-    assert qrels is not None
-    relevant, first_lines = _read_qrels(qrels)
-
-    own = _plain_or_gzipped(root, f"queries.{chosen}.jsonl")
-    queries = own or _plain_or_gzipped(root, "queries.jsonl")
-    if queries is None:
-        raise DataError(f"{root} holds no queries.{chosen}.jsonl or queries.jsonl")
-    questions = _read_questions(queries, only=None if own else relevant.keys())
-    asked = {q.id for q in questions}
-    for query_id, line in first_lines.items():
-        if query_id not in asked:
-            raise _bad(qrels, line, f"judges query {query_id!r}, which {queries.name} lacks")
-
-    corpus = corpus_file(root)
-    wanted = {doc for grades in relevant.values() for doc, grade in grades.items() if grade > 0}
-    documents, absent = _survey(corpus, wanted) if corpus else (0, 0)
-    data = DataSet(
-        name=root.resolve().name,
-        folder=root,
-        split=chosen,
-        questions=questions,
-        relevant=relevant,
-        corpus=corpus,
-        documents=documents,
-        absent=absent,
-    )
+    else:
+        data = _load_beir(root, _choose_split(root, split))
     return data.of_half(half) if half else data
 
 
+def _load_beir(root: Path, split: str) -> DataSet:
+    qrels = _plain_or_gzipped(root / "qrels", f"{split}.tsv")
+    assert qrels is not None
+    relevant, first_lines = _read_qrels(qrels)
+    own = _plain_or_gzipped(root, f"queries.{split}.jsonl")
+    queries = own or _plain_or_gzipped(root, "queries.jsonl")
+    if queries is None:
+        raise DataError(f"{root} has no queries.{split}.jsonl or queries.jsonl")
+    questions = _read_questions(queries, only=None if own else relevant.keys())
+    asked = {q.id for q in questions}
+    for query_id, where in first_lines.items():
+        if query_id not in asked:
+            raise DataError(f"{where}: judges query {query_id!r}, which {queries.name} lacks")
+    corpus = _plain_or_gzipped(root, "corpus.jsonl")
+    documents, absent = 0, 0
+    if corpus is not None:
+        stored = [_identity(where, record) for where, record in read_json_lines(corpus)]
+        if not stored:
+            raise DataError(f"{corpus}: has no documents")
+        wanted = {doc for grades in relevant.values() for doc, grade in grades.items() if grade > 0}
+        documents, absent = len(stored), len(wanted.difference(stored))
+    return DataSet(root.resolve().name, root, split, questions, relevant, corpus, documents, absent)
+
+
 def _load_spans(root: Path, path: Path, split: str | None) -> DataSet:
-    """Questions with the places of their answers: ``{"id", "corpus", "question", "spans":
-    [{"text", "start", "end"}]}``, where ``corpus`` names a text file of the folder."""
+    """Each line is ``{"id", "corpus", "question", "spans": [{"text", "start", "end"}]}``, where
+    ``corpus`` names a text file of the folder."""
     if split is not None:
         raise UsageError(f"{root} has no splits", fix="leave --split out")
     texts: dict[str, Path] = {}
     questions: dict[str, Question] = {}
-    for number, record in _records(path):
+    for where, record in read_json_lines(path):
         identity, document = str(record.get("id", "")), str(record.get("corpus", ""))
         text, found = record.get("question"), record.get("spans")
         if not identity or identity in questions:
-            raise _bad(path, number, f"the id {identity!r} is missing or stands twice")
+            raise DataError(f"{where}: the id {identity!r} is missing or a duplicate")
         if not isinstance(text, str) or not text.strip() or not isinstance(found, list):
-            raise _bad(path, number, f"question {identity!r} lacks its text or its spans")
+            raise DataError(f"{where}: question {identity!r} lacks its text or its spans")
         if document not in texts:
-            texts[document] = _text_file(root, document, path, number)
-        answers: list[str] = []
-        spans: list[Span] = []
-        for span in cast("list[Any]", found):
-            try:
-                spans.append(Span(document, int(span["start"]), int(span["end"])))
-                answers.append(str(span["text"]))
-            except (TypeError, KeyError, ValueError) as error:
-                raise _bad(path, number, "a span has text, start and end") from error
-        questions[identity] = Question(identity, text, tuple(answers), bool(spans), tuple(spans))
+            texts[document] = _text_file(root, document, where)
+        rows = cast("list[Any]", found)
+        try:
+            answers = tuple(str(row["text"]) for row in rows)
+            spans = tuple(GoldSpan(document, int(r["start"]), int(r["end"])) for r in rows)
+        except (TypeError, KeyError, ValueError) as error:
+            raise DataError(f"{where}: a span needs text, start and end") from error
+        questions[identity] = Question(identity, text, answers, bool(spans), spans)
     if not questions:
-        raise DataError(f"{path}: holds no questions")
+        raise DataError(f"{path}: has no questions")
     return DataSet(
         name=root.resolve().name,
         folder=root,
@@ -178,177 +180,142 @@ def _load_spans(root: Path, path: Path, split: str | None) -> DataSet:
     )
 
 
-def _text_file(root: Path, document: str, path: Path, number: int) -> Path:
+def _text_file(root: Path, document: str, where: str) -> Path:
     for ending in (".md", ".txt"):
-        # The name comes from a file: it must not lead out of the folder.
+        # The name comes from a file: it must not point outside the folder.
         found = root / f"{Path(document).name}{ending}"
         if document and found.is_file():
             return found
-    raise _bad(path, number, f"speaks of {document!r}, which {root} does not hold")
-
-
-def corpus_file(folder: Path) -> Path | None:
-    """The folder's corpus, plain or gzipped."""
-    return _plain_or_gzipped(folder, "corpus.jsonl")
+    raise DataError(f"{where}: names {document!r}, which is not in {root}")
 
 
 def _plain_or_gzipped(folder: Path, name: str) -> Path | None:
-    for path in (folder / name, folder / f"{name}.gz"):
-        if path.is_file():
-            return path
-    return None
+    paths = (folder / name, folder / f"{name}.gz")
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _choose_split(root: Path, wanted: str | None) -> str:
     files = [*(root / "qrels").glob("*.tsv"), *(root / "qrels").glob("*.tsv.gz")]
     splits = sorted({path.name.partition(".tsv")[0] for path in files})
     if not splits:
-        raise DataError(f"{root} holds no qrels/SPLIT.tsv", fix=f"name {_SHAPE}")
-    if wanted is not None:
-        if wanted not in splits:
-            raise UsageError(
-                f"{root} has no split {wanted!r}", fix=f"--split {' or '.join(splits)}"
-            )
-        return wanted
-    for usual in _USUAL_SPLITS:
-        if usual in splits:
-            return usual
-    if len(splits) > 1:
-        raise UsageError(
-            f"{root} has the splits {', '.join(splits)}", fix=f"--split {' or '.join(splits)}"
-        )
-    return splits[0]
+        raise DataError(f"{root} has no qrels/SPLIT.tsv", fix=f"name {_SHAPE}")
+    fix = f"--split {' or '.join(splits)}"
+    if wanted is not None and wanted not in splits:
+        raise UsageError(f"{root} has no split {wanted!r}", fix=fix)
+    chosen = wanted or next((usual for usual in _USUAL_SPLITS if usual in splits), None)
+    if chosen is None and len(splits) > 1:
+        raise UsageError(f"{root} has the splits {', '.join(splits)}", fix=fix)
+    return chosen or splits[0]
 
 
-def _read_qrels(path: Path) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """The grades by query and document, and the line at which each query first stands."""
+def _read_qrels(path: Path) -> tuple[dict[str, dict[str, int]], dict[str, str]]:
+    """The grades by query and document, and where each query is first judged."""
     grades: dict[str, dict[str, int]] = {}
-    first_lines: dict[str, int] = {}
+    first_lines: dict[str, str] = {}
     width = 0
-    for number, line in _lines(path):
+    for where, line in _lines(path):
         columns = line.split("\t") if "\t" in line else line.split()
         columns = [column.strip() for column in columns]
         if not width:
             if len(columns) not in _COLUMNS:
-                raise _bad(path, number, f"has {len(columns)} columns, not 3 or 4")
+                raise DataError(f"{where}: has {len(columns)} columns, not 3 or 4")
             width = len(columns)
             if columns[-1].lower() in _SCORE_HEADINGS:
                 continue
         if len(columns) != width:
-            raise _bad(path, number, f"has {len(columns)} columns, the first line {width}")
+            raise DataError(f"{where}: has {len(columns)} columns, the first line {width}")
         query, document, score = (columns[i] for i in _COLUMNS[width])
         if not query or not document:
-            raise _bad(path, number, "lacks a query or a document")
-        grade = _grade(score)
-        if grade is None:
-            raise _bad(path, number, f"the grade is a whole number, not {score!r}")
-        if grades.setdefault(query, {}).setdefault(document, grade) != grade:
-            raise _bad(path, number, f"judges {document!r} for {query!r} again, differently")
-        first_lines.setdefault(query, number)
+            raise DataError(f"{where}: lacks a query or a document")
+        try:
+            grade = float(score)
+        except ValueError:
+            grade = math.nan
+        if not grade.is_integer():
+            raise DataError(f"{where}: the grade must be an integer, not {score!r}")
+        if grades.setdefault(query, {}).setdefault(document, int(grade)) != grade:
+            raise DataError(f"{where}: judges {document!r} for {query!r} twice, differently")
+        first_lines.setdefault(query, where)
     if not grades:
-        raise DataError(f"{path}: holds no judgements")
+        raise DataError(f"{path}: has no judgements")
     return grades, first_lines
 
 
-def _grade(text: str) -> int | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return int(value) if value.is_integer() else None
-
-
 def _read_questions(path: Path, only: Collection[str] | None) -> tuple[Question, ...]:
-    """The questions of a file; ``only``, when given, holds the ids to keep."""
+    """The questions of a file, or those with the ids in ``only``."""
     questions: dict[str, Question] = {}
-    for number, record in _records(path):
-        identity = _identity(path, number, record)
-        text = record.get("text")
+    for where, record in read_json_lines(path):
+        identity, text = _identity(where, record), record.get("text")
         if not isinstance(text, str) or not text.strip():
-            raise _bad(path, number, f"query {identity!r} has no text")
+            raise DataError(f"{where}: query {identity!r} has no text")
         if identity in questions:
-            raise _bad(path, number, f"query {identity!r} stands twice")
+            raise DataError(f"{where}: query {identity!r} is a duplicate")
         if only is None or identity in only:
-            questions[identity] = _question(path, number, identity, text, record)
+            metadata = record.get("metadata") or {}
+            if not isinstance(metadata, dict):
+                raise DataError(f"{where}: metadata of query {identity!r} is not an object")
+            questions[identity] = make_question(
+                where, identity, text, cast("dict[str, Any]", metadata)
+            )
     return tuple(questions.values())
 
 
-def _question(
-    path: Path, number: int, identity: str, text: str, record: Mapping[str, Any]
+def make_question(
+    where: str, identity: str, text: str, row: Mapping[str, Any], others: Collection[str] = ()
 ) -> Question:
-    extra = record.get("metadata") or {}
-    if not isinstance(extra, dict):
-        raise _bad(path, number, f"metadata of query {identity!r} is not an object")
-    metadata = cast("dict[str, Any]", extra)
-    answers = metadata.get("answers", [])
+    """A question with the ``answers`` and ``answerable`` of a row; the other fields become its
+    metadata, except those in ``others``."""
+    answers, answerable = row.get("answers"), row.get("answerable", True)
+    answers = [] if answers is None else answers
     if not isinstance(answers, list) or any(
         not isinstance(answer, str) for answer in cast("list[Any]", answers)
     ):
-        raise _bad(path, number, f"answers of query {identity!r} are not a list of texts")
-    answerable = metadata.get("answerable", True)
+        raise DataError(f"{where}: answers must be a list of strings")
     if not isinstance(answerable, bool):
-        raise _bad(path, number, f"answerable of query {identity!r} is not true or false")
+        raise DataError(f"{where}: answerable must be true or false, not {answerable!r}")
+    metadata = {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for key, value in row.items()
+        if key not in ("answers", "answerable", *others)
+    }
     return Question(
-        id=identity,
-        text=text,
-        answers=tuple(cast("list[str]", answers)),
-        answerable=answerable,
-        metadata={
-            key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            for key, value in metadata.items()
-            if key not in ("answers", "answerable")
-        },
+        identity, text, tuple(cast("list[str]", answers)), answerable, metadata=metadata
     )
 
 
-def _survey(corpus: Path, wanted: set[str]) -> tuple[int, int]:
-    """How many documents the corpus holds, and how many of the wanted ones it lacks."""
-    missing = set(wanted)
-    count = 0
-    for number, record in _records(corpus):
-        missing.discard(_identity(corpus, number, record))
-        count += 1
-    if not count:
-        raise DataError(f"{corpus}: holds no documents")
-    return count, len(missing)
-
-
-def _identity(path: Path, number: int, record: Mapping[str, Any]) -> str:
+def _identity(where: str, record: Mapping[str, Any]) -> str:
     identity = record.get("_id")
     if isinstance(identity, int) and not isinstance(identity, bool):
         return str(identity)
     if not isinstance(identity, str) or not identity:
-        raise _bad(path, number, "has no _id")
+        raise DataError(f"{where}: has no _id")
     return identity
 
 
-def _records(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in _lines(path):
+def read_json_lines(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The objects of a file of JSON lines, each with its place (``FILE:LINE``)."""
+    for where, line in _lines(path):
         try:
             record: Any = json.loads(line)
         except ValueError as error:
-            raise _bad(path, number, f"is not JSON ({error})") from error
+            raise DataError(f"{where}: is not JSON ({error})") from error
         if not isinstance(record, dict):
-            raise _bad(path, number, "is not a JSON object")
-        yield number, cast("dict[str, Any]", record)
+            raise DataError(f"{where}: is not a JSON object")
+        yield where, cast("dict[str, Any]", record)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines that hold something, with their numbers from 1."""
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines that are not blank, each with its place."""
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
-                encoding = "utf-8-sig" if number == 1 else "utf-8"
+                where = f"{path}:{number}"
                 try:
-                    line = raw.decode(encoding)
+                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
-                    raise _bad(path, number, "is not UTF-8") from error
+                    raise DataError(f"{where}: is not UTF-8") from error
                 if line.strip():
-                    yield number, line.rstrip("\r\n")
+                    yield where, line.rstrip("\r\n")
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read after line {number} ({error})") from error
-
-
-def _bad(path: Path, number: int, what: str) -> DataError:
-    return DataError(f"{path}:{number}: {what}")

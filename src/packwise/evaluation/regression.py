@@ -1,8 +1,8 @@
-"""A guard for continuous integration: does a change make anything worse than it was?
+"""A regression gate for continuous integration: did any metric get worse?
 
-A baseline file holds every question's scores. A metric has fallen when its mean, over the
-questions both runs asked, is lower and the 95% interval of the paired difference leaves zero
-out: what chance may do to these questions does not fail a build, a real loss does.
+A baseline file has every question's scores. A metric fell if its mean over the questions that
+both runs asked is lower and the 95% interval of the paired difference excludes zero. Noise
+does not fail a build, a real loss does.
 """
 
 from __future__ import annotations
@@ -13,39 +13,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
 from packwise.errors import DataError, PackwiseError
 from packwise.evaluation.compare import Difference, compare
-from packwise.evaluation.contexts import GARBAGE, NOISE, REDUNDANCY, TOKENS
-from packwise.evaluation.experiment import Arm
+from packwise.evaluation.experiment import VariantResult
+from packwise.evaluation.metrics import AVERAGED, TOKENS, mean
 
-FORMAT = 1
-SHARED = 0.9
+_FORMAT = 1
+_SHARED = 0.9
 """Share of the baseline's questions that must be asked again: fewer is another data set."""
-
-_LESS_IS_BETTER = (GARBAGE, REDUNDANCY, NOISE)
-_NOT_JUDGED = (TOKENS,)
-
 _DIGITS = 6
 _ROUNDED = 10.0**-_DIGITS
-"""A difference that writing the baseline down can make."""
+"""A difference that rounding in the baseline file can cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What an earlier run scored, question by question, and its p95 in milliseconds."""
+    """The scores of an earlier run by metric and question, and its p95 in milliseconds."""
 
-    dataset: str
-    variant: str
     budget: int
     scores: Mapping[str, Mapping[str, float]]
     p95_ms: float
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A metric now against the baseline; ``fell`` means worse beyond its noise."""
+class MetricChange:
+    """A metric now and in the baseline; ``fell`` means worse beyond its noise."""
 
     metric: str
     before: float
@@ -53,25 +45,13 @@ class Change:
     difference: Difference
     fell: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        d = self.difference
-        return {
-            "metric": self.metric,
-            "before": round(self.before, 6),
-            "now": round(self.now, 6),
-            "difference": round(d.mean, 6),
-            "interval": [round(d.low, 6), round(d.high, 6)],
-            "questions": d.questions,
-            "fell": self.fell,
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """Every change, and how much slower p95 is as a share; ``too_slow`` only where a limit
-    was set."""
+class RegressionResult:
+    """Every change, and how much slower p95 is as a share. ``too_slow`` is set only if there
+    is a limit."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[MetricChange, ...]
     slower: float
     too_slow: bool
 
@@ -80,17 +60,17 @@ class Gate:
         return not self.too_slow and not any(change.fell for change in self.changes)
 
 
-def save_baseline(path: Path, arm: Arm, dataset: str) -> None:
-    """Keep what a run scored."""
+def save_baseline(path: Path, result: VariantResult, dataset: str) -> None:
+    """Write the scores of a run to a file."""
     record = {
-        "format": FORMAT,
+        "format": _FORMAT,
         "dataset": dataset,
-        "variant": arm.variant,
-        "budget": arm.budget,
-        "p95_ms": round(arm.latency.p95, 3),
+        "variant": result.variant,
+        "budget": result.budget,
+        "p95_ms": round(result.latency.p95, 3),
         "scores": {
-            metric: {q: round(value, _DIGITS) for q, value in arm.scores(metric).items()}
-            for metric in arm.metrics
+            metric: {q: round(value, _DIGITS) for q, value in result.scores(metric).items()}
+            for metric in result.metrics
         },
     }
     try:
@@ -100,16 +80,13 @@ def save_baseline(path: Path, arm: Arm, dataset: str) -> None:
 
 
 def load_baseline(path: Path) -> Baseline:
-    """What ``save_baseline`` kept. Raises ``DataError`` on anything else."""
+    """Read what ``save_baseline`` wrote. Raises ``DataError`` on anything else."""
     fix = f"packwise eval gate FOLDER --baseline {path} --write"
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
-        values = cast("dict[str, Any]", content)
-        if values["format"] != FORMAT:
+        values = cast("dict[str, Any]", json.loads(path.read_text(encoding="utf-8")))
+        if values["format"] != _FORMAT:
             raise DataError(f"{path} is a baseline of another format", fix=fix)
         return Baseline(
-            dataset=str(values["dataset"]),
-            variant=str(values["variant"]),
             budget=int(values["budget"]),
             scores={
                 str(metric): {str(q): float(v) for q, v in by_question.items()}
@@ -123,35 +100,35 @@ def load_baseline(path: Path) -> Baseline:
         raise DataError(f"{path} is not a baseline ({error})", fix=fix) from error
 
 
-def check(arm: Arm, baseline: Baseline, *, slower: float | None = None) -> Gate:
-    """Hold a run against its baseline; ``slower`` limits the growth of p95, as a share.
+def check_regression(
+    result: VariantResult, baseline: Baseline, *, slower: float | None = None
+) -> RegressionResult:
+    """Compare a run with its baseline; ``slower`` limits the growth of p95, as a share.
 
-    Raises ``DataError`` when the two did not ask the same questions.
+    Raises ``DataError`` if the two did not ask the same questions.
     """
-    changes: list[Change] = []
-    for metric, before in baseline.scores.items():
-        now = arm.scores(metric)
-        shared = before.keys() & now.keys()
-        if len(shared) < SHARED * len(before) or not shared:
+    changes: list[MetricChange] = []
+    for metric, scores in baseline.scores.items():
+        now = result.scores(metric)
+        shared = sorted(scores.keys() & now.keys())
+        if len(shared) < _SHARED * len(scores) or not shared:
             raise DataError(
-                f"the baseline has {metric} of {len(before)} questions, this run of "
+                f"the baseline has {metric} of {len(scores)} questions, this run of "
                 f"{len(shared)} of them",
-                fix="ask the same questions, or make the baseline anew with --write",
+                fix="ask the same questions, or write the baseline again with --write",
             )
-        if metric.partition("@")[0] in _NOT_JUDGED:
+        formula = metric.partition("@")[0]
+        if formula == TOKENS:
             continue
-        difference = compare({q: now[q] for q in shared}, {q: before[q] for q in shared})
-        fell = difference.high < -_ROUNDED
-        if metric.partition("@")[0] in _LESS_IS_BETTER:
-            fell = difference.low > _ROUNDED
+        d = compare({q: now[q] for q in shared}, {q: scores[q] for q in shared})
         changes.append(
-            Change(
+            MetricChange(
                 metric,
-                float(np.mean([before[q] for q in shared])),
-                float(np.mean([now[q] for q in shared])),
-                difference,
-                fell,
+                mean(scores[q] for q in shared),
+                mean(now[q] for q in shared),
+                d,
+                fell=d.low > _ROUNDED if formula in AVERAGED else d.high < -_ROUNDED,
             )
         )
-    growth = arm.latency.p95 / baseline.p95_ms - 1.0 if baseline.p95_ms else 0.0
-    return Gate(tuple(changes), growth, slower is not None and growth > slower)
+    growth = result.latency.p95 / baseline.p95_ms - 1.0 if baseline.p95_ms else 0.0
+    return RegressionResult(tuple(changes), growth, slower is not None and growth > slower)

@@ -1,70 +1,113 @@
-"""The ways of searching that can be measured against one another."""
+"""Variants: named ways of searching and packing that an experiment compares.
+
+A variant is written ``NAME``, ``SETTING=VALUE`` or several of these joined by commas, as in
+``seed`` or ``default,graph_ranking=off,k_base=20``. A setting goes by its name in ``packwise
+settings`` or by its environment variable.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from packwise.candidates import FUSIONS, Fusion, Mode
-from packwise.evaluation.runner import Ranked, Ranker
+from packwise.candidates import Fusion, Mode
+from packwise.errors import UsageError
+from packwise.settings import Settings
 
-if TYPE_CHECKING:
-    from packwise.library import Library
-    from packwise.settings import Settings
+BASELINE, SEED, DEFAULT = "baseline", "seed", "default"
+
+OVERRIDES: Mapping[str, Mapping[str, Any]] = {
+    # What agent-kgpacks did: fixed weights, nothing after fusion, four characters taken for a
+    # token, repetitions kept, the last passage cut off.
+    BASELINE: {
+        "vector_weight": 0.7,
+        "keyword_weight": 0.3,
+        "fusion": "weighted",
+        "query_adaptive_weights": False,
+        "graph_ranking": "off",
+        "reranker": "off",
+        "packing_policy": "baseline",
+    },
+    SEED: {"packing_policy": "seed"},
+    DEFAULT: {},
+    "rrf": {"fusion": "rrf"},
+    "fixed-weights": {"query_adaptive_weights": False},
+    "no-completion": {"completion": False},
+    "no-graph": {"graph_ranking": "off"},
+    "walk": {"graph_ranking": "walk"},
+    "pagerank": {"graph_ranking": "pagerank"},
+    "crossencoder": {"reranker": "crossencoder"},
+    "mmr": {"reranker": "mmr"},
+    "no-quality-filter": {"packing_quality_threshold": 0.0},
+    "no-reunification": {"section_reunification": False},
+    "no-answerability": {"packing_answerability_bonus": 0.0},
+    "no-novelty": {"packing_novelty_alpha": 0.0},
+    "full-budget": {"packing_token_price": 0.0},
+}
+LEGS: Mapping[str, Mode] = {"keyword": "keyword", "vector": "vector"}
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way of searching; ``fusion`` is set where two legs are fused, and only there."""
+    """A name, the settings it runs with, and the options of its queries."""
 
-    mode: Mode
+    name: str
+    settings: Settings
+    mode: Mode = "hybrid"
     fusion: Fusion | None = None
 
-    @property
-    def name(self) -> str:
-        return f"{self.mode}-{self.fusion}" if self.fusion else self.mode
+
+def parse_variant(text: str, settings: Settings, sets: Sequence[str] = ()) -> Variant:
+    """The variant that a text describes, over the given settings; ``sets`` are further
+    ``SETTING=VALUE``. The query cache is always off.
+
+    Raises ``UsageError`` on an unknown name, ``SettingError`` on an invalid value.
+    """
+    parts = [part.strip() for part in (*text.split(","), *sets) if part.strip()]
+    mode: Mode = "hybrid"
+    overrides = dict[str, Any]()
+    # baseline and seed come first, whatever the order, so that the other parts refine them.
+    for part in sorted(parts, key=lambda part: part not in (BASELINE, SEED)):
+        name, equals, value = part.partition("=")
+        if equals:
+            overrides[_setting(name.strip())] = value
+        elif part in OVERRIDES:
+            overrides.update(OVERRIDES[part])
+        elif part in LEGS:
+            mode = LEGS[part]
+        else:
+            raise UsageError(
+                f"no such variant: {part!r}",
+                fix=f"use KNOB=VALUE or one of {', '.join((*OVERRIDES, *LEGS))}",
+            )
+    # ``load`` converts and checks each value.
+    checked = Settings.load({}, **overrides)
+    chosen = replace(
+        settings, query_cache=0, **{name: getattr(checked, name) for name in overrides}
+    )
+    return Variant(",".join(dict.fromkeys(parts)) or DEFAULT, chosen, mode)
 
 
-def default_variant(settings: Settings) -> Variant:
-    """How a search runs when nothing else is asked for."""
-    return Variant("hybrid", _fusion(settings))
-
-
-def combinations(
+def search_variants(
     modes: Sequence[Mode], fusions: Sequence[Fusion], settings: Settings
 ) -> tuple[Variant, ...]:
     """Every mode with every fusion that applies to it, each once, in the given order.
 
-    No modes means hybrid; no fusions means the one of the settings.
+    Without modes it is hybrid; without fusions, the one of the settings.
     """
-    chosen = fusions or (_fusion(settings),)
-    found: dict[Variant, None] = {}
+    found: dict[str, Variant] = {}
+    default: Fusion = "rrf" if settings.fusion == "rrf" else "weighted"
     for mode in modes or ("hybrid",):
-        for fusion in chosen if mode == "hybrid" else (None,):
-            found[Variant(mode, fusion)] = None
-    return tuple(found)
+        for fusion in fusions or (default,):
+            hybrid = mode == "hybrid"
+            name = f"{mode}-{fusion}" if hybrid else mode
+            found[name] = Variant(name, settings, mode, fusion if hybrid else None)
+    return tuple(found.values())
 
 
-EVERY_VARIANT: tuple[Variant, ...] = (
-    Variant("keyword"),
-    Variant("vector"),
-    *(Variant("hybrid", fusion) for fusion in FUSIONS),
-)
-
-
-def library_ranker(library: Library, variant: Variant) -> Ranker:
-    """A ranker that searches an open store in one way."""
-
-    def rank(question: str, k: int) -> Ranked:
-        found = library.search(question, k, mode=variant.mode, fusion=variant.fusion)
-        return Ranked(
-            documents=tuple(hit.passage.document for hit in found.hits),
-            timings_ms=found.trace.timings_ms(),
-        )
-
-    return rank
-
-
-def _fusion(settings: Settings) -> Fusion:
-    return "rrf" if settings.fusion == "rrf" else "weighted"
+def _setting(name: str) -> str:
+    for known in fields(Settings):
+        if name in (known.name, known.metadata["env"]):
+            return known.name
+    raise UsageError(f"no such knob: {name!r}", fix="packwise settings")
