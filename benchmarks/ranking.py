@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from paired import told
+from random_walk import random_walk
 
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
@@ -38,7 +39,7 @@ VARIANTS: tuple[Variant, ...] = (
     ("adaptive weights, no graph", {}, {"graph": "off"}),
     ("**default**: adaptive weights, names", {}, {"graph": "names"}),
     ("0.7/0.3, names", {"query_adaptive_weights": False}, {"graph": "names"}),
-    ("adaptive weights, random walk", {}, {"graph": "walk"}),
+    ("adaptive weights, random walk", {}, {"graph": "random walk"}),
     ("adaptive weights, PageRank 0.7/0.3", {}, {"graph": "pagerank"}),
 )
 CROSS_ENCODER = ("default and cross-encoder", {}, {"graph": "names", "rerank": "crossencoder"})
@@ -108,6 +109,8 @@ def measure(
 
 def ranker(library: Library, how: dict[str, str]):
     """A ranker that searches in one way."""
+    if how.get("graph") == "random walk":
+        return lambda question, k: random_walk(library, question, k)
 
     def rank(question: str, k: int) -> Ranked:
         found = library.search(question, k, **how)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from packwise.documents import Document, Link, Passage, Section, content_hash
 from packwise.errors import UsageError
 from packwise.language.names import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from packwise.library import Library
-from packwise.retrieval import paths
+from packwise.retrieval.graph import entities_in_question
 from packwise.stores.pack.store import create_or_open_pack
 
 FILMS = {
@@ -113,7 +113,7 @@ def test_a_question_names_its_entities_in_order(films):
     from packwise.stores.pack.store import open_pack
 
     with open_pack(films) as store:
-        named = paths.named_in(store, "How is Jessie Boot tied to Jump for Glory?")
+        named = entities_in_question("How is Jessie Boot tied to Jump for Glory?", store)
     assert [entity.label for entity in named] == ["Jessie Boot", "Jump for Glory"]
 
 

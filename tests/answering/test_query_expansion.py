@@ -3,7 +3,6 @@
 import json
 import logging
 
-import numpy as np
 import pytest
 
 from messages_api import KEY, hang_up, raw, silence, status, text, truncated
@@ -12,10 +11,9 @@ from packwise.documents import Passage
 from packwise.language.analyzer import terms
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.llm import NO_USAGE, Usage
+from packwise.retrieval.documents import clamp_results
 from packwise.retrieval.expansion import (
-    clamp_results,
     expand,
-    feedback_vector,
     hit_terms,
     local_alternatives,
 )
@@ -241,13 +239,3 @@ def test_feedback_of_nothing_is_nothing():
 def test_feedback_says_which_terms_it_needs_to_know():
     hits = [hit("collector heap collector", 0.9)]
     assert hit_terms(hits) == list(dict.fromkeys(terms(hits[0].passage.indexed_text)))
-
-
-def test_a_feedback_vector_leans_towards_the_hits_and_keeps_length_1():
-    asked = np.array([1.0, 0.0], dtype=np.float32)
-    found = np.array([[0.0, 1.0]], dtype=np.float32)
-    moved = feedback_vector(asked, found, [0.8], weight=0.5)
-    assert np.linalg.norm(moved) == pytest.approx(1.0)
-    assert 0 < moved @ found[0] < moved @ asked
-    assert feedback_vector(asked, found[:0], []) is asked
-    assert feedback_vector(asked, found, [0.0]) is asked

@@ -2,7 +2,7 @@
 
 import pytest
 
-from packwise.retrieval.pagerank_blend import blend_pagerank
+from packwise.retrieval.reranking import blend_pagerank
 
 SIMILAR = {"fluctuation": 0.95, "mechanics": 0.90}
 DOCUMENTS = {"fluctuation": "f", "mechanics": "m"}

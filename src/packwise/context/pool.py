@@ -15,15 +15,14 @@ from packwise.context.quality import Spared, keywords, quality, spared, words
 from packwise.context.reading import Reading, read
 from packwise.context.trace import Dropped, Reason
 from packwise.documents import Passage
-from packwise.language.answerability import (
-    NAME,
+from packwise.language.questions import (
     NO_ANSWER,
     Answerability,
     QuestionKind,
     answerability,
-    asked_for,
-    kind_of,
+    parse_question,
 )
+from packwise.language.word_classes import NAME
 from packwise.models.base import Vectors
 from packwise.settings import Settings
 from packwise.stores.base import Key, Store
@@ -84,8 +83,9 @@ class Reader:
 
     def __init__(self, question: str, settings: Settings) -> None:
         self.question = question
-        self.kind = kind_of(question)
-        self._asked = asked_for(self.kind)
+        parsed = parse_question(question)
+        self.kind = parsed.kind
+        self._asked = parsed.features
         self._keywords = keywords(question)
         self._known = frozenset(words(question))
         self._scale = settings.packing_answerability_bonus

@@ -16,6 +16,8 @@ import re
 from enum import StrEnum
 from functools import lru_cache
 
+from packwise.language.analyzer import FUNCTION_WORDS
+
 QUALITY_THRESHOLD = 0.3
 """Sections that score less are left out."""
 
@@ -26,22 +28,7 @@ _FULL_LENGTH = 200
 _LENGTH_FLOOR, _LENGTH_RISE, _LENGTH_CEILING = 0.2, 0.6, 0.8
 _KEYWORD_SHARE = 0.2
 
-STOP_WORDS: frozenset[str] = frozenset(
-    # determiners
-    "a an the this that these those each every some any no such "
-    # prepositions
-    "in of to for with by from at on into about as than through between after before during "
-    "over under out up down off "
-    # pronouns and question words
-    "i you he she it we they me him her us them my your his its our their who whom whose which "
-    "what when where why how there "
-    # auxiliaries
-    "am is are was were be been being have has had having do does did will would shall should "
-    "can could may might must "
-    # conjunctions and negation
-    "and or but nor so yet if then else because while not".split()
-)
-"""Function words: they match everywhere and say nothing about a section."""
+STOP_WORDS = FUNCTION_WORDS
 
 # Longer ones reach the threshold by their length.
 _LONGEST_SPARED = 600

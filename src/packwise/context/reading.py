@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from packwise.context.quality import words
 from packwise.language.analyzer import terms
-from packwise.language.answerability import NAME, Features, find_features, find_names
 from packwise.language.sentences import sentence_spans
+from packwise.language.word_classes import NAME, Features, find_features, find_names
 
 REMEMBERED = 2048
 """Passages whose reading is kept; one takes some ten kilobytes."""

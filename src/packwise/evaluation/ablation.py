@@ -45,7 +45,6 @@ PARTS: tuple[Part, ...] = (
     Part("price of a token", "full-budget"),
     Part("coverage packing", "seed"),
     Part("everything above", BASELINE),
-    Part("random walk", "walk", optional=True),
     Part("PageRank blend", "pagerank", optional=True),
     Part("MMR", "mmr", optional=True),
     Part("cross-encoder", "crossencoder", optional=True),

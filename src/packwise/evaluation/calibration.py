@@ -27,7 +27,7 @@ from packwise.evaluation.calibration_metrics import (
 )
 from packwise.evaluation.contexts import gold_answers, holds
 from packwise.evaluation.data import DataSet, Question
-from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, Model, Signs, signs
+from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, LogisticModel, Signs, signs
 
 if TYPE_CHECKING:
     from packwise.candidates import Candidate
@@ -160,7 +160,7 @@ def fit(
     examples: Sequence[Example],
     *,
     precision: float | None = None,
-    prior: Model | None = None,
+    prior: LogisticModel | None = None,
     facts: Mapping[str, Any] | None = None,
     embedder_version: str = "",
 ) -> Fit:
@@ -298,13 +298,13 @@ def logistic(
 
 
 def _model(
-    names: Sequence[str], table: Floats, truth: Floats, penalty: float, prior: Model | None
-) -> Model:
+    names: Sequence[str], table: Floats, truth: Floats, penalty: float, prior: LogisticModel | None
+) -> LogisticModel:
     means, scales = table.mean(axis=0), table.std(axis=0)
     scales = np.where(scales > 1e-9, scales, 1.0)
     centre = _centre(names, scales, prior)
     weights, bias = logistic((table - means) / scales, truth, penalty, centre)
-    return Model(
+    return LogisticModel(
         signs=tuple(names),
         means=tuple(round(float(v), 6) for v in means),
         scales=tuple(round(float(v), 6) for v in scales),
@@ -319,7 +319,7 @@ def _out_of_fold(
     truth: Floats,
     folds: NDArray[np.int64],
     penalty: float,
-    prior: Model | None,
+    prior: LogisticModel | None,
 ) -> Floats:
     found = np.zeros(len(truth))
     for fold in range(FOLDS):
@@ -333,7 +333,7 @@ def _out_of_fold(
     return found
 
 
-def _centre(names: Sequence[str], scales: Floats, prior: Model | None) -> Floats | None:
+def _centre(names: Sequence[str], scales: Floats, prior: LogisticModel | None) -> Floats | None:
     """The prior's weights on other scales; a sign it does not know starts at zero."""
     if prior is None:
         return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packwise.answering.few_shot import SAME_QUESTION, Example, load_examples
+from packwise.answering.few_shot import SAME_QUESTION, FewShotExample, load_examples
 from packwise.evaluation.data import Question
 
 if TYPE_CHECKING:
@@ -25,12 +25,14 @@ class Leak:
     """A question that is evaluated, and the worked example that asks the same."""
 
     question: Question
-    example: Example
+    example: FewShotExample
     cosine: float
 
 
 def leaks(
-    questions: Sequence[Question], examples: Sequence[Example], embedder: Embedder | None = None
+    questions: Sequence[Question],
+    examples: Sequence[FewShotExample],
+    embedder: Embedder | None = None,
 ) -> tuple[Leak, ...]:
     """The questions that stand among the examples: word for word, or, with an embedder, with
     a cosine of 0.95 and more (as answering leaves them out)."""

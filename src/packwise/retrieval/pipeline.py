@@ -5,12 +5,10 @@
     keyword leg ───────┘                │
                                         └─ confidence, from the raw scores
 
-What the passages say of their own worth then becomes the probability that the answer is
-there (``retrieval/calibration.py``).
-
-The keyword leg runs while the question is embedded. ``complete`` asks each leg for its
-score of what only the other one found, so no passage is ranked on half its evidence.
-Other phrasings of the question run at the same time; a passage keeps its best scores.
+The keyword leg runs while the question is embedded. ``complete`` asks each leg for its score of
+passages that only the other one found, so every passage is ranked by both. Other phrasings of
+the question run at the same time; a passage keeps its best scores. At the end the signs in the
+list become the probability that it holds the answer (``retrieval/calibration.py``).
 """
 
 from __future__ import annotations
@@ -27,34 +25,37 @@ from packwise.models.base import CrossEncoder, Embedder, Vectors
 from packwise.retrieval import graph
 from packwise.retrieval.cache import CacheInfo, QueryCache
 from packwise.retrieval.calibration import READ, Calibration, default_calibration, signs
-from packwise.retrieval.cross_encoding import cross_encode
-from packwise.retrieval.diversity import mmr
-from packwise.retrieval.fusion import NOT_ASKED, Fused, Leg, Weights, fuse
-from packwise.retrieval.gate import confidence
-from packwise.retrieval.leg_weights import LEANING, Leaning, weigh
-from packwise.retrieval.pagerank_blend import blend_pagerank
-from packwise.retrieval.random_walk import personalised
-from packwise.retrieval.rescoring import LegScorer
+from packwise.retrieval.fusion import (
+    MOST_TERMS,
+    NOT_ASKED,
+    Fused,
+    Leg,
+    PassageScorer,
+    Weights,
+    WeightShift,
+    confidence,
+    fuse,
+    leg_weights,
+)
+from packwise.retrieval.reranking import blend_pagerank, cross_encode, mmr
 from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Match, Store, TermStatistics
 from packwise.trace import Trace
 
 MOST_RESULTS = 1000
-MOST_TERMS = 512
-"""Distinct terms of a question that are searched: beyond that it is a document."""
 
 _USUAL_THRESHOLD = Settings().context_confidence_threshold
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What a search found, best first, with its record.
+    """What a search found, best first, with its trace.
 
-    ``confidence`` is what the gate looks at: where the store has a calibration of its own,
-    the ``probability`` that the answer is there, else the best similarity. ``threshold`` is
-    the gate's, where the calibration sets one. ``signs`` is what the probability was read
-    off; there is none unless both legs searched.
+    ``confidence`` is what the gate compares with its threshold: the ``probability`` that the
+    list holds the answer if the store has its own calibration, else the best similarity.
+    ``threshold`` is set if the calibration has one. ``signs`` are the inputs of the
+    probability; they are empty unless both legs ran.
     """
 
     query: Query
@@ -67,8 +68,8 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What one phrasing brought: the fused list, and what it was made with."""
+class _PhrasingResult:
+    """What one phrasing found: the fused list, and what it was made with."""
 
     fused: list[Fused]
     vector: Vectors | None
@@ -80,7 +81,7 @@ class _Found:
 
 
 def check(query: Query) -> None:
-    """Raise ``UsageError`` on a query that cannot be answered as it stands."""
+    """Raise ``UsageError`` on an invalid query."""
     if not query.text.strip():
         raise UsageError("the query is empty", fix="ask with at least one word")
     if not 1 <= query.k <= MOST_RESULTS:
@@ -98,9 +99,9 @@ def check(query: Query) -> None:
 class Pipeline:
     """Searches one store with one embedder. Safe to use from several threads.
 
-    ``embedder`` and ``cross_encoder`` are called for their models when a question needs
-    them: the keyword leg alone works on a machine without any model. ``knobs`` and ``leaning``
-    are the strengths of graph ranking and of weighing the legs.
+    ``embedder`` and ``cross_encoder`` are called when a question needs their models: the
+    keyword leg alone works without any. ``spread_parameters`` and ``weight_shift`` tune graph
+    ranking and the weights of the legs.
     """
 
     def __init__(
@@ -111,12 +112,12 @@ class Pipeline:
         cross_encoder: Callable[[], CrossEncoder],
         calibration: Calibration | None = None,
         *,
-        knobs: graph.Knobs = graph.DEFAULT,
-        leaning: Leaning = LEANING,
+        spread_parameters: graph.SpreadParameters | None = None,
+        weight_shift: WeightShift | None = None,
     ) -> None:
         self._store = store
-        self._knobs = knobs
-        self._leaning = leaning
+        self._spread_parameters = spread_parameters
+        self._weight_shift = weight_shift
         self._calibration = calibration or default_calibration()
         self._embedder = embedder
         self._cross_encoder = cross_encoder
@@ -132,11 +133,11 @@ class Pipeline:
         self._legs.shutdown(wait=True)
 
     def cache_info(self) -> CacheInfo:
-        """How often a search could be answered from memory."""
+        """How often a search was answered from memory."""
         return self._cache.info()
 
     def search(self, query: Query) -> Ranking:
-        """The ``query.k`` best passages. Raises ``UsageError`` on a query that asks nothing."""
+        """The ``query.k`` best passages. Raises ``UsageError`` on an invalid query."""
         check(query)
         if not self._cache.enabled:
             return self._search(query)
@@ -167,12 +168,16 @@ class Pipeline:
         if query.graph != "off" and query.mode == "hybrid":
             hits = self._rank_by_graph(query, hits, fused, found[0], pool, trace)
         if query.rerank == "mmr":
-            hits = self._spread_out(hits, trace)
+            hits = self._diversify(hits, trace)
         ranking = Ranking(query, tuple(hits[: query.k]), sure, trace)
         return self._calibrated(ranking, hits, [entry.scores for entry in fused], found[0])
 
     def _calibrated(
-        self, ranking: Ranking, hits: list[Candidate], scores: Sequence[Scores], found: _Found
+        self,
+        ranking: Ranking,
+        hits: list[Candidate],
+        scores: Sequence[Scores],
+        found: _PhrasingResult,
     ) -> Ranking:
         """The ranking with the probability that it holds the answer."""
         if found.statistics is None or found.vector is None:
@@ -193,8 +198,8 @@ class Pipeline:
         threshold = self._calibration.threshold if untouched else None
         return replace(ranking, confidence=probability, threshold=threshold)
 
-    def _phrased(self, query: Query, trace: Trace) -> list[_Found]:
-        """What each phrasing found, the question's own first."""
+    def _phrased(self, query: Query, trace: Trace) -> list[_PhrasingResult]:
+        """What each phrasing found, the question itself first."""
         jobs = [
             self._phrasings.submit(self._find, replace(query, text=text))
             for text in dict.fromkeys(query.alternatives)
@@ -209,17 +214,17 @@ class Pipeline:
                 )
         return found
 
-    def _find(self, query: Query) -> _Found:
+    def _find(self, query: Query) -> _PhrasingResult:
         """Both legs for one phrasing, fused."""
         trace, aside = Trace(), Trace()
-        weighing = weigh(query.text, self._settings, self._leaning)
-        depth = max(query.k, weighing.k_base)
+        first = leg_weights(query.text, self._settings, self._weight_shift)
+        depth = max(query.k, first.k_base)
         if query.rerank != "off":
             depth = max(depth, self._settings.rerank_pool)
         terms = list(dict.fromkeys(index_terms(query.text)))[:MOST_TERMS]
         vector, keyword, asked = NOT_ASKED, NOT_ASKED, None
         statistics: TermStatistics | None = None
-        weights = weighing.weights
+        weights = first.weights
 
         job = None
         if query.mode != "vector":
@@ -232,7 +237,7 @@ class Pipeline:
                 vector = _leg(found)
                 stage.note(found=len(found), best=round(found[0].score, 6) if found else None)
             if found:
-                weights = weighing.after(self._embedder().similarity(found[0].score))
+                weights = first.after(self._embedder().similarity(found[0].score))
         if job is not None:
             keyword = job.result()
             trace.stages.extend(aside.stages)
@@ -257,12 +262,12 @@ class Pipeline:
             )
             stage.note(
                 strategy=query.fusion,
-                intent=weighing.intent.value if weighing.adaptive else None,
+                intent=first.intent.value if first.shift else None,
                 weights=[round(weights.vector, 6), round(weights.keyword, 6)],
                 bm25_bound=round(limit, 6),
                 candidates=len(fused),
             )
-        return _Found(fused, asked, terms, limit, weights, statistics, trace)
+        return _PhrasingResult(fused, asked, terms, limit, weights, statistics, trace)
 
     def _keyword_leg(self, query: Query, terms: Sequence[str], depth: int, trace: Trace) -> Leg:
         with trace.stage("keyword") as stage:
@@ -273,7 +278,7 @@ class Pipeline:
     def _complete(
         self, vector: Leg, keyword: Leg, asked: Vectors, terms: Sequence[str]
     ) -> tuple[Leg, Leg, int]:
-        """Both legs, each with its score of what only the other had found."""
+        """Both legs, each with its scores of passages that only the other found."""
         no_vector = sorted(keyword.scores.keys() - vector.scores.keys(), key=str)
         no_keyword = sorted(vector.scores.keys() - keyword.scores.keys(), key=str)
         if no_vector:
@@ -291,8 +296,8 @@ class Pipeline:
         trace: Trace,
         known: Mapping[Key, Passage] | None = None,
     ) -> list[Candidate]:
-        """The first ``k`` distinct passages: one text, or one place of one page, stored twice
-        is shown once. Passages that are ``known`` are not read again."""
+        """The first ``k`` distinct passages: a text, or a place on a page, that is stored twice
+        is returned once. Passages that are ``known`` are not read again."""
         known = known or {}
         hits: list[Candidate] = []
         seen: dict[tuple[str, int], str] = {}
@@ -330,16 +335,11 @@ class Pipeline:
             if encoder is not None:
                 pool = self._settings.rerank_pool
                 stage.note(read=min(pool, len(hits)))
-                return cross_encode(
-                    query.text,
-                    hits,
-                    encoder,
-                    pool=pool,
-                    weight=self._settings.cross_encoder_weight,
-                )
-        return self._spread_out(hits, trace)
+                weight = self._settings.cross_encoder_weight
+                return cross_encode(query.text, hits, encoder, pool=pool, weight=weight)
+        return self._diversify(hits, trace)
 
-    def _spread_out(self, hits: list[Candidate], trace: Trace) -> list[Candidate]:
+    def _diversify(self, hits: list[Candidate], trace: Trace) -> list[Candidate]:
         with trace.stage("mmr") as stage:
             stage.note(alpha=self._settings.mmr_alpha, candidates=len(hits))
             vectors = self._store.vectors([hit.key for hit in hits])
@@ -350,7 +350,7 @@ class Pipeline:
         query: Query,
         hits: list[Candidate],
         fused: Sequence[Fused],
-        found: _Found,
+        found: _PhrasingResult,
         most: int,
         trace: Trace,
     ) -> list[Candidate]:
@@ -360,13 +360,13 @@ class Pipeline:
             if query.fusion == "rrf":
                 stage.note(held_back="reciprocal ranks have no scale a bonus could be added to")
                 return hits
-            # What the cross-encoder has not read stands as it does there.
+            # As in ``cross_encode``: what the cross-encoder has not read does not fit.
             scale = 1.0
             if any(hit.scores.cross is not None for hit in hits):
                 scale = 1.0 - self._settings.cross_encoder_weight
-            scorer = LegScorer(
-                self._store,
-                self._embedder(),
+            scorer = PassageScorer(
+                store=self._store,
+                embedder=self._embedder(),
                 vector=found.vector,
                 terms=found.terms,
                 bound=found.bound,
@@ -381,10 +381,9 @@ class Pipeline:
             }
             pool = {entry.key: scale * entry.scores.final for entry in fused}
             pool.update((hit.key, hit.scores.final) for hit in hits)
-            if query.graph == "walk":
-                flow = personalised(query.text, rarity, pool, self._store, scorer)
-            else:
-                flow = graph.spread(query.text, rarity, pool, self._store, scorer, self._knobs)
+            flow = graph.spread(
+                query.text, rarity, pool, self._store, scorer, self._spread_parameters
+            )
             stage.note(**flow.notes())
             if not flow.bonuses:
                 return hits
@@ -395,12 +394,12 @@ class Pipeline:
         hits: list[Candidate],
         fused: Sequence[Fused],
         flow: graph.Spread,
-        scorer: LegScorer,
+        scorer: PassageScorer,
         scale: float,
         most: int,
         trace: Trace,
     ) -> list[Candidate]:
-        """The list with its bonuses, passages from outside it included."""
+        """The list with its bonuses, including passages from outside it."""
         scores = {entry.key: entry.scores for entry in fused}
         if scale != 1.0:
             scores = {key: replace(s, final=scale * s.final) for key, s in scores.items()}
@@ -430,22 +429,16 @@ class Pipeline:
         notes["pagerank"] = blend.note
         if not blend.applied:
             return hits
-        blended = [
-            replace(
-                hit,
-                scores=replace(
-                    hit.scores,
-                    graph=blend.scores[hit.key] - similarities[hit.key],
-                    final=blend.scores[hit.key],
-                ),
-            )
-            for hit in hits
-        ]
+        blended: list[Candidate] = []
+        for hit in hits:
+            final = blend.scores[hit.key]
+            scores = replace(hit.scores, graph=final - similarities[hit.key], final=final)
+            blended.append(replace(hit, scores=scores))
         return sorted(blended, key=lambda hit: (-hit.scores.final, str(hit.key)))
 
 
 def _similarity(hit: Candidate) -> float:
-    """What PageRank is blended with; what the cross-encoder said stays in it."""
+    """What PageRank is blended with: the similarity, or the score of the cross-encoder."""
     scores = hit.scores
     if scores.similarity is None or scores.cross is not None:
         return scores.final
@@ -458,8 +451,8 @@ def _merged(lists: Sequence[list[Fused]]) -> list[Fused]:
         return lists[0]
     best: dict[Key, Fused] = {}
     for entry in (entry for entries in lists for entry in entries):
-        known = best.get(entry.key)
-        if known is None or entry.scores.final > known.scores.final:
+        known = best.setdefault(entry.key, entry)
+        if entry.scores.final > known.scores.final:
             best[entry.key] = entry
     return sorted(best.values(), key=lambda entry: (-entry.scores.final, str(entry.key)))
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from packwise.language.analyzer import ANALYZER
-from packwise.language.names import RULES, AliasIndex
+from packwise.language.entities import AliasIndex
+from packwise.language.names import RULES
 from packwise.stores.entity_extraction import turnover
 from packwise.stores.keyword_index import term_hash
 from packwise.stores.linking import index_urls, target_of
