@@ -107,6 +107,8 @@ def test_links_lead_on_and_hops_are_bounded(film_agent):
 def test_a_path_has_one_to_six_hops(film_agent, hops):
     with pytest.raises(UsageError, match="max_hops"):
         film_agent.find_relationship_path("Jump for Glory", "Beekeeping", max_hops=hops)
+    (path, *_) = film_agent.find_relationship_path("Jump for Glory", "Beekeeping", max_hops=6)
+    assert path["hops"] == 3
 
 
 def test_a_question_names_its_entities_in_order(films):

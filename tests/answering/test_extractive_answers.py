@@ -173,6 +173,29 @@ def test_a_heading_lends_its_words_to_what_follows():
     assert best.text == "It is thirty seconds."
 
 
+def test_a_heading_that_holds_the_whole_question_adds_a_tenth():
+    with_heading, without = (
+        NumberedPassage(1, "a#0", "T", heading, "Thirty seconds are usual.", 0.5)
+        for heading in ("Default timeout", "Colours")
+    )
+    even = TermStatistics(10, 9.0, {"default": 2, "timeout": 2})
+    (high,), (low,) = (
+        ranked("What is the default timeout?", [found], even) for found in (with_heading, without)
+    )
+    assert high.score - low.score == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("second", "cited"),
+    [("Golf kilo lima papa closed.", (1, 2)), ("Golf kilo lima closed.", (1,))],
+)
+def test_a_sentence_is_added_only_if_it_holds_two_fifths_of_the_question(second, cited):
+    words = "alpha bravo delta echo oscar golf kilo lima papa".split()
+    found = evidence(f"{' '.join(words[:5]).capitalize()} opened.", second)
+    even = TermStatistics(100, 9.0, dict.fromkeys(words, 5))
+    assert extract(" ".join(words), found, statistics=even).cited == cited
+
+
 def test_code_is_taken_line_by_line_and_never_as_one_lump():
     page = (
         "The folder holds these files.\n\n```text\npack.sqlite    the truth: documents\n"
