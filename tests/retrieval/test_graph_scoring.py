@@ -32,7 +32,7 @@ def scorer_for(library, embedder):
         terms = list(dict.fromkeys(index_terms(QUESTION)))
         return PassageScorer(
             store=library.store,
-            embedder=embedder,
+            similarity=embedder.similarity,
             vector=embedder.embed_query(QUESTION) if vector else None,
             terms=terms,
             bound=bm25.bound(terms, library.store.term_statistics(terms)) if keyword else 0.0,

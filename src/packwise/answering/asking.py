@@ -42,7 +42,7 @@ from packwise.models.base import CrossEncoder, Embedder, TokenCounter
 from packwise.models.llm import LanguageModel
 from packwise.models.tokens import token_counter
 from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
-from packwise.retrieval.expansion import expand, hit_terms, local_alternatives
+from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
 from packwise.retrieval.fusion import MOST_TERMS, PassageScorer
 from packwise.retrieval.pipeline import Ranking
 from packwise.trace import Trace
@@ -138,9 +138,9 @@ class _AskRun:
                 else:
                     first = self._rank()
                     known = self._store.term_statistics(hit_terms(first.hits))
-                    feedback = local_alternatives(self._question, first.hits, known)
-                    if feedback.terms:
-                        alternatives = (f"{self._question} {feedback.text}",)
+                    added = feedback_terms(self._question, first.hits, known)
+                    if added:
+                        alternatives = (f"{self._question} {' '.join(added)}",)
                 stage.note(kind=self._options.expansion, alternatives=list(alternatives))
         ranking = self._rank(alternatives) if first is None or alternatives else first
         self._trace.stages.extend(ranking.trace.stages)

@@ -18,7 +18,7 @@ from typing import Any, Protocol, cast
 from packwise.answering.answer import CYPHER, Finding
 from packwise.answering.few_shot import FewShot, FewShotExample, LoadedExamples, load_examples
 from packwise.answering.synthesis import clean
-from packwise.errors import CallFailed, ModelError, PackwiseError
+from packwise.errors import CallFailed, PackwiseError
 from packwise.models.base import Embedder
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.stores.base import Store
@@ -96,31 +96,21 @@ def ask_graph(
     if model is None:
         return CypherResult(degraded=("no Cypher: no language model is configured",))
     graph = cast("CypherStore", store)
-    usage = NO_USAGE
-    query = ""
+    usage, query = NO_USAGE, ""
     try:
-        shown = examples.nearest(question, SHOWN)
-        prompt = cypher_prompt(question, schema_of(graph), shown)
+        prompt = cypher_prompt(question, schema_of(graph), examples.nearest(question, SHOWN))
         reply = model.complete(prompt, system=_SYSTEM, max_tokens=_REPLY_TOKENS)
-        usage = reply.usage
-        query = read_cypher(reply.text)
-        if not query:
-            return CypherResult(usage=usage, degraded=("no Cypher: the graph cannot answer this",))
-        rows = _run(graph, query)
+        usage, query = reply.usage, read_cypher(reply.text)
+        rows = _run(graph, query) if query else []
+        if rows:
+            return CypherResult((Finding("The graph", as_text(rows)),), query, usage)
+        reason = "the query found nothing" if query else "the graph cannot answer this"
     except CallFailed as error:
-        return CypherResult(usage=usage, degraded=(f"no Cypher: {error.reason}",))
-    except ModelError as error:
-        return CypherResult(usage=usage, degraded=(f"no Cypher: {error.message}",))
+        reason = error.reason
     except PackwiseError as error:
         # A query that is refused or fails is the model's error, not the caller's.
-        return CypherResult(
-            cypher=query or None, usage=usage, degraded=(f"no Cypher: {error.message}",)
-        )
-    if not rows:
-        return CypherResult(
-            cypher=query, usage=usage, degraded=("no Cypher: the query found nothing",)
-        )
-    return CypherResult((Finding("The graph", as_text(rows)),), query, usage)
+        reason = error.message
+    return CypherResult((), query or None, usage, (f"no Cypher: {reason}",))
 
 
 def cypher_prompt(question: str, schema: str, examples: Sequence[FewShotExample]) -> str:
@@ -153,17 +143,19 @@ def read_cypher(reply: str) -> str:
 def schema_of(store: CypherStore) -> str:
     """The tables of a graph, one per line: ``(Article: title STRING)``,
     ``(Article)-[LINKS_TO: anchor STRING]->(Article)``."""
+
+    def call(function: str) -> Any:
+        return store.cypher(f"CALL {function} RETURN *", {}, timeout_s=TIMEOUT_SECONDS)
+
     lines: list[str] = []
-    for table in store.cypher("CALL show_tables() RETURN *", {}, timeout_s=TIMEOUT_SECONDS):
+    for table in call("show_tables()"):
         name, kind = str(table.get("name", "")), str(table.get("type", ""))
         if not name.isidentifier():
             continue
-        rows = store.cypher(f"CALL table_info('{name}') RETURN *", {}, timeout_s=TIMEOUT_SECONDS)
+        rows = call(f"table_info('{name}')")
         held = ", ".join(f"{row.get('name')} {row.get('type')}" for row in rows)
         if kind == "REL":
-            for ends in store.cypher(
-                f"CALL show_connection('{name}') RETURN *", {}, timeout_s=TIMEOUT_SECONDS
-            ):
+            for ends in call(f"show_connection('{name}')"):
                 source, target = ends.get("source table name"), ends.get("destination table name")
                 lines.append(f"({source})-[{name}{': ' if held else ''}{held}]->({target})")
         else:

@@ -153,21 +153,17 @@ class ExampleFiles:
     def __init__(self, location: str, embedder: Callable[[], Embedder]) -> None:
         self._folder = Path(location)
         self._embedder = embedder
-        self._lock = threading.Lock()
         self._read: dict[Path | None, tuple[tuple[int, ...], FewShot]] = {}
 
     def __call__(self, few_shot_path: Path | None) -> FewShot:
         files = [few_shot_path] if few_shot_path else [self._folder / f for f in (CURATED, GRADED)]
         stamp = tuple(_changed(file) for file in files)
-        with self._lock:
-            known = self._read.get(few_shot_path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        folder = None if few_shot_path else self._folder
-        fresh = FewShot(load_examples(folder, few_shot_path), self._embedder())
-        with self._lock:
-            self._read[few_shot_path] = (stamp, fresh)
-        return fresh
+        known = self._read.get(few_shot_path)
+        if known is None or known[0] != stamp:
+            folder = None if few_shot_path else self._folder
+            fresh = FewShot(load_examples(folder, few_shot_path), self._embedder())
+            known = self._read[few_shot_path] = (stamp, fresh)
+        return known[1]
 
 
 def _changed(file: Path) -> int:
@@ -193,11 +189,11 @@ def _rows(file: Path, problems: list[str]) -> Iterator[tuple[str, object]]:
                 yield from _parsed(line, f"{file.name} line {n}", problems)
         return
     for where, value in _parsed(text, file.name, problems):
-        listed = _listed(value)
-        if listed is None:
+        rows = cast("dict[str, Any]", value).get("examples") if isinstance(value, dict) else value
+        if not isinstance(rows, list):
             problems.append(f"{where}: not a list of examples")
             return
-        for n, row in enumerate(listed, start=1):
+        for n, row in enumerate(cast("list[object]", rows), start=1):
             yield f"{file.name} entry {n}", row
 
 
@@ -209,12 +205,6 @@ def _parsed(text: str, where: str, problems: list[str]) -> Iterator[tuple[str, o
         problems.append(f"{where}: not JSON ({reason})")
     else:
         yield where, value
-
-
-def _listed(value: object) -> list[object] | None:
-    if isinstance(value, dict):
-        value = cast("dict[str, Any]", value).get("examples")
-    return cast("list[object]", value) if isinstance(value, list) else None
 
 
 def _example(

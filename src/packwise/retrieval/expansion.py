@@ -2,7 +2,7 @@
 
 ``expand`` sends the first 500 characters of the question to a language model, so it runs only
 on request. It makes one attempt and never raises; if it fails, the question is searched alone.
-``local_alternatives`` stays on the machine: it adds the words that set the first hits apart
+``feedback_terms`` stays on the machine: it adds the words that set the first hits apart
 (pseudo-relevance feedback after RM3). On stackfaq, squad2 and scifact it moves nDCG@10 by less
 than half a point either way, so it too is off by default.
 """
@@ -32,7 +32,6 @@ TIMEOUT_SECONDS = 5.0
 
 FEEDBACK_HITS = 3
 FEEDBACK_TERMS = 10
-FEEDBACK_WEIGHT = 0.1
 
 _REPLY_TOKENS = 300
 # The rest of a longer reply is not parsed: deep nesting and megabytes of brackets take time.
@@ -97,29 +96,15 @@ def expand(
     return ExpandedQuery((), usage, f"no query expansion: {reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """The index terms that the first hits add to a question, best first, with their weights
-    relative to a term of the question."""
-
-    terms: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The terms as words, for a search without weights."""
-        return " ".join(term for term, _ in self.terms)
-
-
-def local_alternatives(
+def feedback_terms(
     question: str,
     hits: Sequence[Candidate],
     statistics: TermStatistics,
     *,
     depth: int = FEEDBACK_HITS,
     most: int = FEEDBACK_TERMS,
-    weight: float = FEEDBACK_WEIGHT,
-) -> Feedback:
-    """The terms that set the first hits apart from the rest of the store.
+) -> list[str]:
+    """The terms that set the first hits apart from the rest of the store, best first.
 
     A term's gain is its share of each hit, times the hit's combined score, times its rarity.
     ``statistics`` must cover the terms of the hits (``hit_terms``).
@@ -134,15 +119,12 @@ def local_alternatives(
                 rarity = idf(statistics.passages, statistics.frequency.get(term, 0))
                 gain = max(hit.scores.combined, 0.0) * count / length * rarity
                 gains[term] = gains.get(term, 0.0) + gain
-    best = sorted(((g, t) for t, g in gains.items() if g > 0), key=lambda pair: (-pair[0], pair[1]))
-    if not best:
-        return Feedback()
-    top = best[0][0]
-    return Feedback(tuple((term, weight * gain / top) for gain, term in best[:most]))
+    gained = [term for term, gain in gains.items() if gain > 0]
+    return sorted(gained, key=lambda term: (-gains[term], term))[:most]
 
 
 def hit_terms(hits: Sequence[Candidate], depth: int = FEEDBACK_HITS) -> list[str]:
-    """The distinct terms whose statistics ``local_alternatives`` needs."""
+    """The distinct terms whose statistics ``feedback_terms`` needs."""
     found = (term for hit in hits[:depth] for term in index_terms(hit.passage.indexed_text))
     return list(dict.fromkeys(found))
 

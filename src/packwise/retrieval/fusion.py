@@ -13,7 +13,7 @@ only orders the list and never replaces ``combined``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from packwise.candidates import EVERYTHING, Candidate, Filter, Fusion, Scores
@@ -99,53 +99,44 @@ def leg_weights(question: str, settings: Settings, shift: WeightShift | None = N
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Leg:
-    """What one leg found: raw score by key. ``ran`` is false for a leg that was not asked."""
-
-    scores: Mapping[Key, float]
-    ran: bool = True
-
-
-NOT_ASKED = Leg({}, ran=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Fused:
-    """A key in the fused list with every score it has."""
-
-    key: Key
-    scores: Scores
+Leg = Mapping[Key, float]
+"""The raw scores of the passages that one leg found."""
 
 
 def fuse(
-    vector: Leg,
-    keyword: Leg,
+    vector: Leg | None,
+    keyword: Leg | None,
     *,
     bound: float,
     weights: Weights,
     fusion: Fusion,
     rrf_k: int,
     similarity: Callable[[float], float],
-) -> list[Fused]:
+) -> dict[Key, Scores]:
     """Every key of either leg with its scores, best first.
 
-    A passage without any term of the question has a keyword score of 0. When only one leg ran,
-    the scores of the other are ``None`` and ``combined`` is that of the one leg.
+    A passage without any term of the question has a keyword score of 0. A leg that is ``None``
+    did not run: its scores are ``None`` and ``combined`` is that of the other leg.
     """
     share = weights.normalised()
-    if not (vector.ran and keyword.ran):
-        share = Weights(1.0, 0.0) if vector.ran else Weights(0.0, 1.0)
-    by_rank = _reciprocal_ranks(vector, keyword, share, rrf_k) if fusion == "rrf" else {}
+    if vector is None or keyword is None:
+        share = Weights(0.0, 1.0) if vector is None else Weights(1.0, 0.0)
+    vectors, keywords = vector or {}, keyword or {}
+    by_rank: dict[Key, float] = {}
+    if fusion == "rrf":
+        for leg, weight in ((vectors, share.vector), (keywords, share.keyword)):
+            ordered = sorted(leg, key=lambda key, leg=leg: (-leg[key], key))
+            for rank, key in enumerate(ordered, start=1):
+                by_rank[key] = by_rank.get(key, 0.0) + weight / (rrf_k + rank)
 
-    fused: list[Fused] = []
-    for key in vector.scores.keys() | keyword.scores.keys():
-        cosine = vector.scores.get(key)
-        raw = keyword.scores.get(key, 0.0) if keyword.ran else None
+    fused: dict[Key, Scores] = {}
+    for key in vectors.keys() | keywords.keys():
+        cosine = vectors.get(key)
+        raw = keywords.get(key, 0.0) if keyword is not None else None
         relative = None if raw is None else min(1.0, raw / bound) if bound > 0 else 0.0
         clipped = min(1.0, max(0.0, cosine)) if cosine is not None else 0.0
         combined = share.vector * clipped + share.keyword * (relative or 0.0)
-        scores = Scores(
+        fused[key] = Scores(
             vector=cosine,
             similarity=None if cosine is None else similarity(cosine),
             bm25=raw,
@@ -154,27 +145,17 @@ def fuse(
             rrf=by_rank.get(key),
             final=by_rank.get(key, combined),
         )
-        fused.append(Fused(key, scores))
-    fused.sort(key=lambda entry: (-entry.scores.final, entry.key))
-    return fused
+    return dict(sorted(fused.items(), key=lambda item: (-item[1].final, item[0])))
 
 
-def _reciprocal_ranks(vector: Leg, keyword: Leg, share: Weights, k: int) -> dict[Key, float]:
-    totals: dict[Key, float] = {}
-    for leg, weight in ((vector, share.vector), (keyword, share.keyword)):
-        ordered = sorted(leg.scores, key=lambda key: (-leg.scores[key], key))
-        for rank, key in enumerate(ordered, start=1):
-            totals[key] = totals.get(key, 0.0) + weight / (k + rank)
-    return totals
-
-
-def confidence(scores: Sequence[Scores]) -> float:
+def confidence(scores: Iterable[Scores]) -> float:
     """How close what was found is to the question, 0..1; 0 for an empty list.
 
     It is the best similarity of the vector leg, on the scale of the specification's table: 0.7
     and above is a direct match, below 0.5 is another topic. Without a vector leg it is the best
     keyword score. It is read from raw scores, never from a fused rank.
     """
+    scores = list(scores)
     similarities = [s.similarity for s in scores if s.similarity is not None]
     if similarities:
         return max(0.0, min(1.0, max(similarities)))
@@ -191,11 +172,11 @@ class PassageScorer:
     """
 
     store: Store
-    embedder: Embedder
     vector: Vectors | None
     terms: Sequence[str]
     bound: float
     weights: Weights
+    similarity: Callable[[float], float]
     where: Filter = EVERYTHING
     scale: float = 1.0
     found: dict[Key, Scores] = field(default_factory=dict[Key, Scores])
@@ -208,7 +189,7 @@ class PassageScorer:
         terms = list(dict.fromkeys(index_terms(question)))[:MOST_TERMS]
         return cls(
             store=store,
-            embedder=embedder,
+            similarity=embedder.similarity,
             vector=embedder.embed_query(question),
             terms=terms,
             bound=bm25.bound(terms, store.term_statistics(terms)) if terms else 0.0,
@@ -218,24 +199,29 @@ class PassageScorer:
 
     def scores(self, keys: Sequence[Key]) -> Mapping[Key, float]:
         """The score search gives these passages; those the filter hides are left out."""
-        vector, keyword = NOT_ASKED, NOT_ASKED
+        vector = None
         if self.vector is not None:
             matches = self.store.vector_search(self.vector, len(keys), self.where, keys)
-            vector = Leg({match.key: match.score for match in matches})
-            keys = [match.key for match in matches]
-        if self.bound > 0:
-            keyword = Leg(self._keyword(keys, self.terms))
-        fused = fuse(
+            vector = {match.key: match.score for match in matches}
+            keys = list(vector)
+        keyword = self._keyword(keys, self.terms) if self.bound > 0 else None
+        fused = self.fuse(vector, keyword)
+        self.found.update(fused)
+        return {key: self.scale * scores.combined for key, scores in fused.items()}
+
+    def fuse(
+        self, vector: Leg | None, keyword: Leg | None, fusion: Fusion = "weighted", rrf_k: int = 1
+    ) -> dict[Key, Scores]:
+        """Both legs as one list, with the bound and the weights of this question."""
+        return fuse(
             vector,
             keyword,
             bound=self.bound,
             weights=self.weights,
-            fusion="weighted",
-            rrf_k=1,
-            similarity=self.embedder.similarity,
+            fusion=fusion,
+            rrf_k=rrf_k,
+            similarity=self.similarity,
         )
-        self.found.update((entry.key, entry.scores) for entry in fused)
-        return {entry.key: self.scale * entry.scores.combined for entry in fused}
 
     def candidates(self, keys: Sequence[Key]) -> list[Candidate]:
         """These passages as candidates, best first; those the filter hides are left out."""

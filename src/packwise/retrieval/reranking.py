@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -66,15 +66,6 @@ def mmr(candidates: Sequence[Candidate], vectors: Vectors, alpha: float) -> list
     return placed
 
 
-@dataclass(frozen=True, slots=True)
-class PageRankBlend:
-    """Scores by key, blended with PageRank or, as ``note`` says, left as they were."""
-
-    scores: Mapping[Key, float]
-    applied: bool
-    note: str
-
-
 def blend_pagerank(
     similarities: Mapping[Key, float],
     documents: Mapping[Key, str],
@@ -84,24 +75,21 @@ def blend_pagerank(
     articles: int,
     similarity_weight: float = 0.7,
     pagerank_weight: float = 0.3,
-) -> PageRankBlend:
-    """``similarity_weight * similarity + pagerank_weight * normalised PageRank``.
+) -> tuple[Mapping[Key, float] | None, str]:
+    """``similarity_weight * similarity + pagerank_weight * normalised PageRank``, and a note.
 
     ``documents`` says which article each passage belongs to; its PageRank counts relative to
-    the highest among them. With fewer than two links per article the scores stay as they are.
+    the highest among them. With fewer than two links per article there are no new scores.
     """
     density = links / articles if articles else 0.0
     if density < LEAST_LINKS:
-        note = f"PageRank is off: {density:.2f} links per article, below {LEAST_LINKS:g}"
-        return PageRankBlend(dict(similarities), False, note)
+        return None, f"PageRank is off: {density:.2f} links per article, below {LEAST_LINKS:g}"
     ranks = {key: pagerank.get(documents.get(key, ""), 0.0) for key in similarities}
     highest = max(ranks.values(), default=0.0)
     if highest <= 0.0:
-        return PageRankBlend(
-            dict(similarities), False, "PageRank is off: no article here is linked to"
-        )
+        return None, "PageRank is off: no article here is linked to"
     blended = {
         key: similarity_weight * similarity + pagerank_weight * ranks[key] / highest
         for key, similarity in similarities.items()
     }
-    return PageRankBlend(blended, True, f"{similarity_weight:g}/{pagerank_weight:g} with PageRank")
+    return blended, f"{similarity_weight:g}/{pagerank_weight:g} with PageRank"
