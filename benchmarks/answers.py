@@ -31,9 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from packwise import folders
-from packwise.answering.answer import Answer
-from packwise.answering.evidence import from_context
-from packwise.answering.extractive import best_sentences, short_answer
+from packwise.answering.answer import Answer, from_context
+from packwise.answering.extractive import best_sentences, short_answer, weighted_question
 from packwise.documents import content_hash
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import DataSet, Question, load_dataset
@@ -175,14 +174,14 @@ def short(library: Library, question: str, answer: Answer, cross_encoded: bool) 
     statistics = library.store.term_statistics(list(dict.fromkeys(terms(question))))
     evidence = from_context(answer.context, scores)
     judge = library.embedder if library.settings.sentence_judge == "embedder" else None
+    asked = weighted_question(question, evidence, statistics)
     ranked = best_sentences(
-        question,
+        asked,
         evidence,
-        statistics=statistics,
         embedder=judge,
         cross_encoder=load_cross_encoder(library.settings) if cross_encoded else None,
     )
-    found = short_answer(question, ranked, statistics=statistics)
+    found = short_answer(asked, ranked)
     return found.text if found else ""
 
 

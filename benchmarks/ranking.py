@@ -16,13 +16,14 @@ import sys
 from pathlib import Path
 
 from paired import interval
-from rankers import Ranking, library_ranker, run
+from random_walk import random_walk
+from rankers import Ranker, Ranking, library_ranker, run
 
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
 from packwise.evaluation.data import HALVES, DataSet, Half, half_of, load_dataset
 from packwise.evaluation.metrics import HEADLINE, Metric, mean
-from packwise.library import open_library
+from packwise.library import Library, open_library
 from packwise.settings import Settings
 
 SETS = ("hotpotqa-100", "musique-100", "squad2", "scifact", "cisi", "stackfaq")
@@ -38,7 +39,7 @@ VARIANTS: tuple[Variant, ...] = (
     ("adaptive weights, no graph", {}, {"graph": "off"}),
     ("**default**: adaptive weights, names", {}, {"graph": "names"}),
     ("0.7/0.3, names", {"query_adaptive_weights": False}, {"graph": "names"}),
-    ("adaptive weights, random walk", {}, {"graph": "walk"}),
+    ("adaptive weights, random walk", {}, {"graph": "random walk"}),
     ("adaptive weights, PageRank 0.7/0.3", {}, {"graph": "pagerank"}),
 )
 CROSS_ENCODER = ("default and cross-encoder", {}, {"graph": "names", "rerank": "crossencoder"})
@@ -102,7 +103,14 @@ def measure(
 ) -> Ranking:
     """One variant over all questions of a set."""
     with open_library(store, settings=Settings.load(query_cache=0, **settings)) as library:
-        return run(dataset, library_ranker(library, **how), DEPTH, METRICS)
+        return run(dataset, ranker(library, how), DEPTH, METRICS)
+
+
+def ranker(library: Library, how: dict[str, str]) -> Ranker:
+    """A ranker that searches in one way."""
+    if how.get("graph") == "random walk":
+        return lambda question, k: random_walk(library, question, k)
+    return library_ranker(library, **how)
 
 
 if __name__ == "__main__":

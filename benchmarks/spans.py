@@ -27,17 +27,15 @@ from answers import normal
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from packwise.answering.evidence import Evidence, number
+from packwise.answering.answer import NumberedPassage
 from packwise.answering.extractive import best_sentences
 from packwise.answering.spans import candidates
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import Question, load_dataset
 from packwise.language.analyzer import terms
-from packwise.language.questions import take_apart
 from packwise.language.word_classes import words_of
 from packwise.library import Library, open_library
 from packwise.settings import Settings
-from packwise.stores.bm25 import idf
 
 SENTENCES = 6
 HITS = 5
@@ -105,24 +103,39 @@ def main() -> None:
     sys.stdout.write(f"{len(stored)} weights written to {given.out}\n")
 
 
-def gold_evidence(library: Library, questions: Sequence[Question]) -> Iterator[list[Evidence]]:
+def gold_evidence(
+    library: Library, questions: Sequence[Question]
+) -> Iterator[list[NumberedPassage]]:
     """The paragraph that holds each question's answer."""
     for question in questions:
         passages = library.store.document_passages(question.metadata["paragraph"])
         yield [
-            Evidence(n, p.id, p.doc_title, p.heading, p.text, GOLD_SCORE)
+            NumberedPassage(n, p.id, p.doc_title, p.heading, p.text, GOLD_SCORE)
             for n, (_, p) in enumerate(passages, start=1)
         ]
 
 
-def found_evidence(library: Library, questions: Sequence[Question]) -> Iterator[list[Evidence]]:
+def found_evidence(
+    library: Library, questions: Sequence[Question]
+) -> Iterator[list[NumberedPassage]]:
     """The best passages that search finds for each question."""
     for question in questions:
-        yield list(number(library.search(question.text, HITS, graph=False).hits))
+        hits = library.search(question.text, HITS, graph=False).hits
+        yield [
+            NumberedPassage(
+                n,
+                hit.passage.id,
+                hit.passage.doc_title or hit.passage.document,
+                hit.passage.heading or hit.passage.document,
+                hit.passage.text,
+                hit.scores.combined,
+            )
+            for n, hit in enumerate(hits, start=1)
+        ]
 
 
 def rows(
-    evidence: Iterator[list[Evidence]],
+    evidence: Iterator[list[NumberedPassage]],
     questions: Sequence[Question],
     library: Library,
     names: dict[str, int],
@@ -138,9 +151,9 @@ def rows(
     starts = [0]
     for question, passages in zip(questions, evidence, strict=True):
         known = library.store.term_statistics(list(dict.fromkeys(terms(question.text))))
-        asked = take_apart(question.text, lambda t, k=known: idf(k.passages, k.frequency.get(t, 0)))
+        asked = weighted_question(question.text, passages, known)
         golds = [normal(answer).split() for answer in question.answers]
-        ranked = best_sentences(question.text, passages, statistics=known)
+        ranked = best_sentences(asked, passages)
         for sentence in ranked[:SENTENCES]:
             words = words_of(sentence.text)[:MOST_WORDS]
             for first, last, features in candidates(asked, words, sentence.score):

@@ -30,8 +30,8 @@ from packwise.evaluation.data import HALVES, DataSet, Half, half_of, load_datase
 from packwise.evaluation.metrics import HEADLINE, Metric, mean
 from packwise.models.cross_encoder import load_cross_encoder
 from packwise.models.embedder import load_embedder
-from packwise.retrieval import graph
-from packwise.retrieval.leg_weights import LEANING, Leaning
+from packwise.retrieval.fusion import WeightShift
+from packwise.retrieval.graph import SpreadParameters
 from packwise.retrieval.pipeline import Pipeline
 from packwise.settings import Settings
 from packwise.stores.locate import open_store
@@ -70,8 +70,8 @@ class Try:
 
     name: str
     value: str = ""
-    knobs: graph.Knobs = graph.DEFAULT
-    leaning: Leaning = LEANING
+    spread_parameters: SpreadParameters = SpreadParameters()
+    weight_shift: WeightShift = WeightShift()
     settings: dict[str, Any] = field(default_factory=dict)
     rerank: str = "off"
 
@@ -82,11 +82,11 @@ def tries(only: Sequence[str]) -> Iterator[Try]:
     if "graph" in only:
         for name, values in GRAPH.items():
             for value in values:
-                yield Try(name, shown(value), knobs=replace(graph.DEFAULT, **{name: value}))
+                yield Try(name, shown(value), SpreadParameters(**{name: value}))
     if "legs" in only:
         for name, values in LEGS.items():
             for value in values:
-                yield Try(name, shown(value), leaning=replace(LEANING, **{name: value}))
+                yield Try(name, shown(value), weight_shift=WeightShift(**{name: value}))
     if "cross-encoder" in only:
         for name, values in CROSS_ENCODER.items():
             for value in values:
@@ -135,8 +135,8 @@ def ranked(dataset: DataSet, asked: Sequence[Try]) -> Iterator[dict[str, float]]
                 lambda: embedder,  # pyright: ignore[reportArgumentType]
                 replace(settings, **one.settings),
                 lambda: reader,
-                knobs=one.knobs,
-                leaning=one.leaning,
+                spread_parameters=one.spread_parameters,
+                weight_shift=one.weight_shift,
             )
 
             def rank(question: str, k: int, pipeline=pipeline, one=one) -> Ranked:

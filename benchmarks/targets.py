@@ -31,7 +31,7 @@ from packwise.evaluation.metrics import Metric, fold_to_documents, gold_answers,
 from packwise.evaluation.questions import as_lines, make_goldens
 from packwise.evaluation.variants import parse_variant
 from packwise.library import Library, open_library
-from packwise.retrieval.expansion import hit_terms, local_alternatives
+from packwise.retrieval.expansion import feedback_terms, hit_terms
 from packwise.retrieval.pipeline import Ranking
 from packwise.settings import Settings
 from packwise.stores.locate import open_store
@@ -269,8 +269,8 @@ def feedback(
 ) -> tuple[str, ...]:
     """The question with terms of what it found."""
     known = library.store.term_statistics(hit_terms(first.hits))
-    found = local_alternatives(question.text, first.hits, known)
-    return (f"{question.text} {found.text}",) if found.terms else ()
+    found = feedback_terms(question.text, first.hits, known)
+    return (f"{question.text} {' '.join(found)}",) if found else ()
 
 
 def phrased(dataset: DataSet, limit: int, what: str, others: Phrasings) -> Row:

@@ -27,6 +27,7 @@ QUESTION = "How is a passage kept out of a context?"
 
 
 def main() -> None:
+    """Walk once and print each room's modules."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("ask", "build"))
     what = parser.parse_args().what
@@ -41,11 +42,13 @@ def main() -> None:
     modules = sorted(walk.modules)
     for room, count in Counter(room_of(module) for module in modules).most_common():
         names = [module for module in modules if room_of(module) == room]
-        print(f"{count:4}  {room:12} {', '.join(name.removeprefix(room + '/') for name in names)}")
-    print(f"{what}: {len(modules)} modules, {walk.changes} changes of room")
+        shown = ", ".join(name.removeprefix(room + "/") for name in names)
+        sys.stdout.write(f"{count:4}  {room:12} {shown}\n")
+    sys.stdout.write(f"{what}: {len(modules)} modules, {walk.changes} changes of room\n")
 
 
 def ask(pack: str) -> None:
+    """One question, from opening the pack to closing it."""
     with packwise.open(pack) as library:
         library.ask(QUESTION)
 
@@ -86,6 +89,7 @@ def walked(work: Callable[[], Any]) -> Walk:
 
 
 def module_of(frame: FrameType) -> str | None:
+    """The module of ours that a frame runs in."""
     path = frame.f_code.co_filename
     if not path.startswith(str(SOURCE)):
         return None
@@ -93,6 +97,7 @@ def module_of(frame: FrameType) -> str | None:
 
 
 def room_of(module: str) -> str:
+    """The first folder of a module, or the module itself."""
     return module.partition("/")[0]
 
 

@@ -16,26 +16,26 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from packwise.answering import synthesis
-from packwise.answering.answer import GRAPH_QUERY, Answer
-from packwise.answering.cypher import ask_graph, cypher_examples
-from packwise.answering.evidence import Evidence
-from packwise.answering.few_shot import Example, FewShot
-from packwise.answering.prompt import synthesis_prompt
-from packwise.answering.request import Finding
-from packwise.answering.source_text import Titles, source_text
-from packwise.context.passage_features import (
-    QUALITY_THRESHOLD,
-    STOP_WORDS,
-    exemption,
-    section_quality,
+from packwise.answering.answer import (
+    GRAPH_QUERY,
+    SYNTHESIS_MAX_TOKENS,
+    Answer,
+    Finding,
+    NumberedPassage,
 )
+from packwise.answering.cypher import ask_graph, cypher_examples
+from packwise.answering.few_shot import FewShot, FewShotExample
+from packwise.answering.source_text import TitleIndex, source_text
+from packwise.context.passage_features import QUALITY_THRESHOLD, exemption, section_quality
 from packwise.errors import ModelError, ModelMissing, UsageError
+from packwise.language.analyzer import FUNCTION_WORDS
 from packwise.library import Library, open_library
 from packwise.models.claude import ClaudeModel
 from packwise.models.llm import SYNTHESIS_MODEL, LanguageModel, load_llm
 from packwise.retrieval import paths
-from packwise.retrieval.documents import article_of
-from packwise.retrieval.expansion import clamp_results, expand
+from packwise.retrieval.documents import article_of, clamp_results
+from packwise.retrieval.expansion import expand
+from packwise.retrieval.graph import entities_in_question
 from packwise.retrieval.pipeline import MOST_RESULTS
 from packwise.settings import Settings
 from packwise.stores.base import Key
@@ -62,8 +62,8 @@ class KnowledgeGraphAgent:
 
     CONTENT_QUALITY_THRESHOLD: ClassVar[float] = QUALITY_THRESHOLD
     CONTEXT_CONFIDENCE_THRESHOLD: ClassVar[float] = _THRESHOLD
-    STOP_WORDS: ClassVar[frozenset[str]] = STOP_WORDS
-    SYNTHESIS_MAX_TOKENS: ClassVar[int] = synthesis.SYNTHESIS_MAX_TOKENS
+    STOP_WORDS: ClassVar[frozenset[str]] = FUNCTION_WORDS
+    SYNTHESIS_MAX_TOKENS: ClassVar[int] = SYNTHESIS_MAX_TOKENS
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class KnowledgeGraphAgent:
         self._cypher: FewShot | None = None
         settings = Settings.load(packing_quality_threshold=self.CONTENT_QUALITY_THRESHOLD)
         self._library: Library | None = open_library(db_path, settings=settings)
-        self._titles = Titles(self._library.store)
+        self._titles = TitleIndex(self._library.store)
 
     def query(self, question: str, max_results: int = 5) -> dict[str, Any]:
         """Answer a question from at most ``max_results`` articles (1 to 20).
@@ -305,15 +305,19 @@ class KnowledgeGraphAgent:
         """The prompt for an answer from the articles that ``kg_results["sources"]`` names."""
         titles = [str(title) for title in kg_results.get("sources", ())]
         text = self._fetch_source_text(titles, question=question)
-        evidence = [Evidence(1, "", ", ".join(titles), ", ".join(titles), text)] if text else []
+        evidence = (
+            [NumberedPassage(1, "", ", ".join(titles), ", ".join(titles), text)] if text else []
+        )
         known = [str(line) for line in kg_results.get("facts", ())]
         if known:
-            evidence.append(Evidence(len(evidence) + 1, "", "Facts", "Facts", "\n".join(known)))
+            evidence.append(
+                NumberedPassage(len(evidence) + 1, "", "Facts", "Facts", "\n".join(known))
+            )
         examples = [
-            Example(str(row.get("question", "")), str(row.get("answer", "")))
+            FewShotExample(str(row.get("question", "")), str(row.get("answer", "")))
             for row in few_shot_examples or ()
         ]
-        return synthesis_prompt(question, evidence, examples).user
+        return synthesis.synthesis_prompt(question, evidence, examples).user
 
     def _synthesize_answer_minimal(self, question: str) -> str:
         """Claude's answer from its own knowledge; empty when there is none."""
@@ -321,8 +325,8 @@ class KnowledgeGraphAgent:
         if model is None:
             return ""
         try:
-            written = synthesis.synthesize_minimal(
-                model, question, max_tokens=self.SYNTHESIS_MAX_TOKENS
+            written = synthesis.synthesize(
+                model, question, None, max_tokens=self.SYNTHESIS_MAX_TOKENS
             )
         except ModelError as error:
             _log.warning("no synthesis: %s", error)
@@ -360,10 +364,10 @@ class KnowledgeGraphAgent:
         """Search without what reranks: the order is that of similarity."""
         return {"graph": False, "rerank": "off"}
 
-    def _paths(self, question: str, max_hops: int) -> list[paths.Path]:
+    def _paths(self, question: str, max_hops: int) -> list[paths.EntityPath]:
         store = self._opened().store
-        named = paths.named_in(store, question)[:_NAMED]
-        found: list[paths.Path] = []
+        named = entities_in_question(question, store)[:_NAMED]
+        found: list[paths.EntityPath] = []
         for at, source in enumerate(named):
             for target in named[at + 1 :]:
                 found += paths.find_paths(store, source, target, max_hops, most=2)
@@ -413,7 +417,7 @@ _FLAGS = (
 )
 
 
-def _places(found: Sequence[paths.Path]) -> tuple[Key, ...]:
+def _places(found: Sequence[paths.EntityPath]) -> tuple[Key, ...]:
     """The passages that show the steps of paths."""
     keys = (step.place.key for path in found for step in path.steps if step.place is not None)
     return tuple(dict.fromkeys(keys))[:_PATH_PASSAGES]

@@ -15,7 +15,7 @@ from packwise.documents import Passage, no_metadata
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["weighted", "rrf"]
 
-GRAPHS = ("names", "walk", "pagerank", "off")
+GRAPHS = ("names", "pagerank", "off")
 RERANKERS = ("crossencoder", "mmr", "off")
 MODES: tuple[Mode, ...] = ("hybrid", "vector", "keyword")
 FUSIONS: tuple[Fusion, ...] = ("weighted", "rrf")

@@ -19,8 +19,7 @@ from packwise.stores.checks import check_store_embedder
 from packwise.stores.locate import open_store
 
 if TYPE_CHECKING:
-    from packwise.answering.answer import Answer
-    from packwise.answering.request import Expansion, Request, Tools
+    from packwise.answering.answer import Answer, AskOptions, Expansion, Tools
     from packwise.context.packer import Context
     from packwise.models.llm import LanguageModel
 
@@ -95,7 +94,7 @@ class Library:
         """The ``k`` passages that fit the query best, with scores, confidence and trace.
 
         ``alternatives`` are other phrasings, searched at the same time. ``graph`` (``names``,
-        ``walk``, ``pagerank``, ``off``) and ``rerank`` (``crossencoder``, ``mmr``, ``off``)
+        ``pagerank``, ``off``) and ``rerank`` (``crossencoder``, ``mmr``, ``off``)
         are as the settings say unless given.
         """
         self._follow_rebuilds()
@@ -171,7 +170,7 @@ class Library:
         the model fails, it is made of sentences of the documents. ``budget`` bounds the tokens
         sent to the model. ``expansion`` is ``off``, ``llm`` (sends the question to the language
         model for other phrasings) or ``local``. ``how`` are further fields of
-        ``answering.request.Request``: ``where``, ``mode``, ``graph``, ``rerank`` and others. A
+        ``answering.answer.AskOptions``: ``where``, ``mode``, ``graph``, ``rerank`` and others. A
         question the store holds nothing on has the ``query_type``
         ``confidence_gated_fallback`` and no sources.
         """
@@ -209,17 +208,17 @@ class Library:
     ) -> None:
         self.close()
 
-    def _request(self, **how: Any) -> Request:
-        from packwise.answering.request import Request
+    def _request(self, **how: Any) -> AskOptions:
+        from packwise.answering.answer import AskOptions
 
         given = {name: value for name, value in how.items() if value is not None}
         given.setdefault("expansion", self._settings.expansion)
         given.setdefault("synthesis", self._settings.synthesis == "auto")
-        return Request(**given)
+        return AskOptions(**given)
 
     def _tools(self) -> Tools:
-        from packwise.answering.few_shot import ExampleShelf
-        from packwise.answering.request import Tools
+        from packwise.answering.answer import Tools
+        from packwise.answering.few_shot import ExampleFiles
 
         with self._lock:
             if self._answering is None:
@@ -229,7 +228,7 @@ class Library:
                     search=self.search,
                     embedder=self._load_embedder,
                     llm=self._load_llm,
-                    few_shot=ExampleShelf(self._store.info().location, self._load_embedder),
+                    few_shot=ExampleFiles(self._store.info().location, self._load_embedder),
                     cross_encoder=self._load_cross_encoder,
                 )
             return self._answering

@@ -91,7 +91,7 @@ class Settings:
         "names",
         "PACKWISE_GRAPH_RANKING",
         "names leads from the best passages to those that share a name or are mentioned",
-        choices=("names", "walk", "pagerank", "off"),
+        choices=("names", "pagerank", "off"),
     )
     similarity_weight: float = knob(
         0.7, "PACKWISE_SIMILARITY_WEIGHT", "weight of similarity beside PageRank", low=0, high=1

@@ -8,7 +8,7 @@ from packwise.documents import Document, Link, Passage, Section, content_hash
 from packwise.errors import UsageError
 from packwise.language.names import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
 from packwise.library import Library
-from packwise.retrieval import paths
+from packwise.retrieval.graph import entities_in_question
 from packwise.stores.pack.store import create_or_open_pack
 
 FILMS = {
@@ -107,13 +107,15 @@ def test_links_lead_on_and_hops_are_bounded(film_agent):
 def test_a_path_has_one_to_six_hops(film_agent, hops):
     with pytest.raises(UsageError, match="max_hops"):
         film_agent.find_relationship_path("Jump for Glory", "Beekeeping", max_hops=hops)
+    (path, *_) = film_agent.find_relationship_path("Jump for Glory", "Beekeeping", max_hops=6)
+    assert path["hops"] == 3
 
 
 def test_a_question_names_its_entities_in_order(films):
     from packwise.stores.pack.store import open_pack
 
     with open_pack(films) as store:
-        named = paths.named_in(store, "How is Jessie Boot tied to Jump for Glory?")
+        named = entities_in_question("How is Jessie Boot tied to Jump for Glory?", store)
     assert [entity.label for entity in named] == ["Jessie Boot", "Jump for Glory"]
 
 

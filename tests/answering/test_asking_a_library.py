@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import packwise
 from messages_api import KEY, broken_stream, hang_up, silence, status, text
 from packwise.answering.answer import Answer
-from packwise.answering.prompt import clean
+from packwise.answering.synthesis import clean
 from packwise.candidates import Filter
 from packwise.errors import UsageError
 from packwise.library import Library, open_library

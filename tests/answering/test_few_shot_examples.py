@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 
-from packwise.answering.few_shot import Example, Examples, FewShot, load_examples
+from packwise.answering.few_shot import FewShot, FewShotExample, LoadedExamples, load_examples
 
 
 class Axes:
@@ -38,7 +38,7 @@ class Axes:
 
 
 def examples(*questions):
-    return Examples(tuple(Example(q, f"answer to {q}") for q in questions))
+    return LoadedExamples(tuple(FewShotExample(q, f"answer to {q}") for q in questions))
 
 
 def asked(shot, question, **options):
@@ -55,25 +55,25 @@ def test_curated_examples_come_before_graded_ones(tmp_path):
     lines = [{"question": "a", "answer": "graded"}, {"question": "B?", "ground_truth": "b"}]
     write(tmp_path / "eval" / "questions.jsonl", "\n".join(map(json.dumps, lines)))
     found = load_examples(tmp_path)
-    assert found.items == (Example("A?", "curated"), Example("B?", "b"))
+    assert found.items == (FewShotExample("A?", "curated"), FewShotExample("B?", "b"))
     assert found.problems == ()
 
 
 @pytest.mark.parametrize("name", ["answer", "ground_truth", "expected", "expected_answer"])
 def test_an_answer_goes_by_several_names(tmp_path, name):
     write(tmp_path / "few_shot_examples.json", {"examples": [{"question": "A?", name: " yes "}]})
-    assert load_examples(tmp_path).items == (Example("A?", "yes"),)
+    assert load_examples(tmp_path).items == (FewShotExample("A?", "yes"),)
 
 
 def test_a_pack_without_examples_has_none(tmp_path):
-    assert load_examples(tmp_path) == Examples()
-    assert load_examples(None) == Examples()
+    assert load_examples(tmp_path) == LoadedExamples()
+    assert load_examples(None) == LoadedExamples()
 
 
 def test_a_file_of_ones_own_replaces_those_of_the_pack(tmp_path):
     write(tmp_path / "few_shot_examples.json", [{"question": "A?", "answer": "pack"}])
     write(tmp_path / "mine.jsonl", json.dumps({"question": "M?", "answer": "mine"}))
-    assert load_examples(tmp_path, tmp_path / "mine.jsonl").items == (Example("M?", "mine"),)
+    assert load_examples(tmp_path, tmp_path / "mine.jsonl").items == (FewShotExample("M?", "mine"),)
     assert load_examples(tmp_path, tmp_path / "none.json").problems == ("none.json: no such file",)
 
 
@@ -82,7 +82,7 @@ def test_malformed_lines_are_told_and_the_others_used(tmp_path):
     bad = ["{", "[]", "7", '{"question": 3, "answer": "x"}', '{"question": "B?"}', "[" * 50_000]
     write(tmp_path / "eval" / "questions.jsonl", "\n".join([*bad, "", good]))
     found = load_examples(tmp_path)
-    assert found.items == (Example("A?", "yes"),)
+    assert found.items == (FewShotExample("A?", "yes"),)
     assert len(found.problems) == len(bad)
     assert found.problems[0].startswith("questions.jsonl line 1: not JSON")
     assert found.problems[4] == "questions.jsonl line 5: no answer"
@@ -130,7 +130,7 @@ def test_the_evaluated_questions_are_left_out():
 
 def test_no_examples_ask_nothing_of_the_embedder():
     embedder = Axes("cat")
-    assert FewShot(Examples(), embedder).nearest("cat") == []
+    assert FewShot(LoadedExamples(), embedder).nearest("cat") == []
     assert embedder.embedded == []
 
 

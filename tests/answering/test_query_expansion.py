@@ -3,7 +3,6 @@
 import json
 import logging
 
-import numpy as np
 import pytest
 
 from messages_api import KEY, hang_up, raw, silence, status, text, truncated
@@ -12,12 +11,11 @@ from packwise.documents import Passage
 from packwise.language.analyzer import terms
 from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.llm import NO_USAGE, Usage
+from packwise.retrieval.documents import clamp_results
 from packwise.retrieval.expansion import (
-    clamp_results,
     expand,
-    feedback_vector,
+    feedback_terms,
     hit_terms,
-    local_alternatives,
 )
 from packwise.stores.base import TermStatistics
 from ports import free_port
@@ -211,43 +209,23 @@ def hit(body: str, score: float, name: str = "gc") -> Candidate:
 
 def test_feedback_brings_the_rare_words_of_the_first_hits():
     hits = [hit("The collector stops the world: a pause of the common heap", 0.9)]
-    found = local_alternatives("garbage pause", hits, STATISTICS)
-    words = [term for term, _ in found.terms]
+    words = feedback_terms("garbage pause", hits, STATISTICS)
     assert {"collector", "heap"} <= set(words)
     assert "paus" not in words
     assert words.index("collector") < words.index("common")
-    assert found.text == " ".join(words)
-
-
-def test_feedback_weights_stay_below_those_of_the_question():
-    hits = [hit("collector heap heap", 0.9)]
-    weights = [weight for _, weight in local_alternatives("pause", hits, STATISTICS).terms]
-    assert weights == sorted(weights, reverse=True)
-    assert max(weights) == pytest.approx(0.1)
-    assert min(weights) > 0
 
 
 def test_feedback_counts_a_hit_by_its_score_and_only_the_first_ones():
     hits = [hit("collector", 0.9, "a"), hit("heap", 0.1, "b"), hit("world", 0.9, "c")]
-    found = local_alternatives("pause", hits, STATISTICS, depth=2)
-    assert [term for term, _ in found.terms] == ["collector", "heap"]
+    assert feedback_terms("pause", hits, STATISTICS, depth=2) == ["collector", "heap"]
+    assert feedback_terms("pause", hits, STATISTICS, depth=2, most=1) == ["collector"]
 
 
 def test_feedback_of_nothing_is_nothing():
-    assert local_alternatives("pause", [], STATISTICS).terms == ()
-    assert local_alternatives("pause", [hit("pause", 0.9)], STATISTICS).terms == ()
+    assert feedback_terms("pause", [], STATISTICS) == []
+    assert feedback_terms("pause", [hit("pause", 0.9)], STATISTICS) == []
 
 
 def test_feedback_says_which_terms_it_needs_to_know():
     hits = [hit("collector heap collector", 0.9)]
     assert hit_terms(hits) == list(dict.fromkeys(terms(hits[0].passage.indexed_text)))
-
-
-def test_a_feedback_vector_leans_towards_the_hits_and_keeps_length_1():
-    asked = np.array([1.0, 0.0], dtype=np.float32)
-    found = np.array([[0.0, 1.0]], dtype=np.float32)
-    moved = feedback_vector(asked, found, [0.8], weight=0.5)
-    assert np.linalg.norm(moved) == pytest.approx(1.0)
-    assert 0 < moved @ found[0] < moved @ asked
-    assert feedback_vector(asked, found[:0], []) is asked
-    assert feedback_vector(asked, found, [0.0]) is asked

@@ -6,14 +6,16 @@ import sys
 import pytest
 
 from messages_api import text
-from packwise.answering.evidence import Evidence
+from packwise.answering.answer import NumberedPassage
 from packwise.answering.extractive import extract
 from packwise.answering.synthesis import synthesize
 from packwise.errors import ModelMissing
 from packwise.models.llm import load_llm
 from packwise.retrieval.expansion import expand
 
-EVIDENCE = (Evidence(1, "a#0", "Watt", "Watt", "James Watt improved the steam engine.", 0.6),)
+EVIDENCE = (
+    NumberedPassage(1, "a#0", "Watt", "Watt", "James Watt improved the steam engine.", 0.6),
+)
 
 
 @pytest.fixture

@@ -68,6 +68,18 @@ def test_a_wrong_name_shows_in_the_signs_and_lowers_the_probability():
     assert calibration.probability(right) > calibration.probability(wrong)
 
 
+@pytest.mark.parametrize(
+    ("keywords", "agreement"),
+    [((0.9, 0.5, 0.1), 1.0), ((0.5, 0.9, 0.1), 1 / 2), ((0.1, 0.9, 0.5), 1 / 3), ((0.5,) * 3, 1.0)],
+)
+def test_the_legs_agree_as_far_as_the_keyword_leg_ranks_the_best_vector(keywords, agreement):
+    hits = [
+        hit("Rollo.", similarity=similarity, keyword=keyword)
+        for similarity, keyword in zip((0.9, 0.6, 0.3), keywords, strict=True)
+    ]
+    assert read("Rollo?", *hits)["agreement"] == pytest.approx(agreement)
+
+
 def test_words_count_together_only_within_one_sentence():
     apart = read("Did Rollo swear?", hit("Rollo came. Others swear.", title=""))
     joined = read("Did Rollo swear?", hit("Rollo came to swear.", title=""))

@@ -1,5 +1,5 @@
 from packwise.candidates import Scores
-from packwise.retrieval.gate import confidence
+from packwise.retrieval.fusion import confidence
 
 
 def test_it_is_the_best_similarity_wherever_in_the_list_it_stands():

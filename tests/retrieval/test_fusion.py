@@ -1,10 +1,20 @@
 import math
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.retrieval.fusion import NOT_ASKED, Leg, Weights, fuse
+from packwise.candidates import Scores
+from packwise.retrieval.fusion import Weights, fuse
+
+
+class Entry(NamedTuple):
+    key: int
+    scores: Scores
+
+
+NOT_ASKED = None
 
 keys = st.integers(1, 50)
 cosines = st.dictionaries(keys, st.floats(-1, 1), max_size=20)
@@ -12,15 +22,16 @@ bm25s = st.dictionaries(keys, st.floats(0, 30), max_size=20)
 
 
 def fused(vector, keyword, *, bound=30.0, weights=(0.7, 0.3), fusion="weighted", rrf_k=60):
-    return fuse(
-        vector if isinstance(vector, Leg) else Leg(vector),
-        keyword if isinstance(keyword, Leg) else Leg(keyword),
+    found = fuse(
+        vector,
+        keyword,
         bound=bound,
         weights=Weights(*weights),
         fusion=fusion,
         rrf_k=rrf_k,
         similarity=lambda cosine: cosine / 2,
     )
+    return [Entry(*item) for item in found.items()]
 
 
 def test_combined_is_the_weighted_average_of_cosine_and_bm25_over_its_bound():

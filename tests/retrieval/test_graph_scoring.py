@@ -6,8 +6,7 @@ import packwise
 from packwise.candidates import EVERYTHING, Filter
 from packwise.language.analyzer import terms as index_terms
 from packwise.models.embedder import load_embedder
-from packwise.retrieval.fusion import Weights
-from packwise.retrieval.rescoring import LegScorer
+from packwise.retrieval.fusion import PassageScorer, Weights
 from packwise.stores import bm25
 
 QUESTION = "tenant restore after a full disk"
@@ -27,11 +26,13 @@ def embedder(library):
 
 @pytest.fixture
 def scorer_for(library, embedder):
-    def make(where: Filter = EVERYTHING, *, vector: bool = True, keyword: bool = True) -> LegScorer:
+    def make(
+        where: Filter = EVERYTHING, *, vector: bool = True, keyword: bool = True
+    ) -> PassageScorer:
         terms = list(dict.fromkeys(index_terms(QUESTION)))
-        return LegScorer(
-            library.store,
-            embedder,
+        return PassageScorer(
+            store=library.store,
+            similarity=embedder.similarity,
             vector=embedder.embed_query(QUESTION) if vector else None,
             terms=terms,
             bound=bm25.bound(terms, library.store.term_statistics(terms)) if keyword else 0.0,

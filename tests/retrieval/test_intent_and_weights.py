@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.language.intent import Intent, intent_of
-from packwise.retrieval.fusion import Weights
-from packwise.retrieval.leg_weights import LEANING, weigh
+from packwise.language.questions import Intent, parse_question
+from packwise.retrieval.fusion import Weights, leg_weights
 from packwise.settings import Settings
 
 DEFAULT = Settings.load({})
@@ -33,32 +32,32 @@ DEFAULT = Settings.load({})
     ],
 )
 def test_intent_is_told_by_how_a_question_is_put(question, intent):
-    assert intent_of(question) is intent
+    assert parse_question(question).intent is intent
 
 
 def test_presets_are_those_of_the_specification():
-    definition = weigh("What is a monad?", DEFAULT)
+    definition = leg_weights("What is a monad?", DEFAULT)
     assert definition.weights == Weights(0.5, 0.5)
     assert definition.k_base == 16
-    exploratory = weigh("effects of sleep on memory", DEFAULT)
+    exploratory = leg_weights("effects of sleep on memory", DEFAULT)
     assert exploratory.weights.keyword == pytest.approx(0.3)
     assert exploratory.k_base == 12
 
 
 def test_configured_weights_stay_as_they_are_without_adaptive_ones():
     fixed = Settings.load({"QUERY_ADAPTIVE_WEIGHTS": "off", "HYBRID_KEYWORD_WEIGHT": "0.7"})
-    weighing = weigh("What is a monad?", fixed)
-    assert weighing.weights == Weights(0.5, 0.5)
-    assert weighing.k_base == 12
-    assert weighing.after(0.99) == weighing.weights
+    weights = leg_weights("What is a monad?", fixed)
+    assert weights.weights == Weights(0.5, 0.5)
+    assert weights.k_base == 12
+    assert weights.after(0.99) == weights.weights
 
 
 def test_the_keyword_leg_counts_less_the_surer_the_vector_leg_is():
-    weighing = weigh("effects of sleep on memory", DEFAULT)
-    unsure, sure = weighing.after(LEANING.low), weighing.after(LEANING.high)
+    weights = leg_weights("effects of sleep on memory", DEFAULT)
+    unsure, sure = weights.after(0.41), weights.after(0.79)
     assert unsure.keyword == pytest.approx(0.4)
     assert sure.keyword == pytest.approx(0.1)
-    assert weighing.after(None) == weighing.weights
+    assert weights.after(None) == weights.weights
 
 
 @given(
@@ -69,12 +68,12 @@ def test_the_keyword_leg_counts_less_the_surer_the_vector_leg_is():
 )
 def test_weights_sum_to_one_and_never_rise_with_sureness(question, low, high, keyword):
     low, high = sorted((low, high))
-    weighing = weigh(question, Settings.load({}, keyword_weight=keyword))
-    first, second = weighing.after(low), weighing.after(high)
+    weights = leg_weights(question, Settings.load({}, keyword_weight=keyword))
+    first, second = weights.after(low), weights.after(high)
     assert first.keyword >= second.keyword >= 0
     assert first.vector + first.keyword == pytest.approx(1)
 
 
 @given(st.text(max_size=2000))
 def test_any_text_has_an_intent(text):
-    assert intent_of(text) in Intent
+    assert parse_question(text).intent in Intent

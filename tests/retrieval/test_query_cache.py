@@ -1,5 +1,7 @@
 """A search asked again is answered from memory, and never with what is stale or foreign."""
 
+from dataclasses import fields, replace
+
 import pytest
 
 import packwise
@@ -33,30 +35,43 @@ def test_an_answer_is_kept_for_a_while(clock):
     assert cache.info().hit_rate == pytest.approx(2 / 3)
 
 
+BASE = Query("q", where=Filter(tenant="a"))
+
+
 @pytest.mark.parametrize(
     "other",
     [
-        Query("other"),
-        Query("q", k=9),
-        Query("q", mode="vector"),
-        Query("q", fusion="rrf"),
-        Query("q", alternatives=("p",)),
-        Query("q", graph="names"),
-        Query("q", rerank="mmr"),
-        Query("q", where=Filter(tenant="b")),
-        Query("q", where=Filter(tenant="a", acl=("staff",))),
-        Query("q", where=Filter(tenant="a", space="s")),
-        Query("q", where=Filter(tenant="a", lang="de")),
-        Query("q", where=Filter(tenant="a", node_type="field")),
-        Query("q", where=Filter(tenant="a", documents=("d",))),
-        Query("q", where=Filter(tenant="a", path_prefix="p")),
-        Query("q", where=Filter(tenant="a", metadata={"team": "x"})),
+        replace(BASE, text="other"),
+        replace(BASE, k=9),
+        replace(BASE, mode="vector"),
+        replace(BASE, fusion="rrf"),
+        replace(BASE, alternatives=("p",)),
+        replace(BASE, graph="names"),
+        replace(BASE, rerank="mmr"),
+        replace(BASE, where=Filter(tenant="b")),
+        replace(BASE, where=Filter(tenant="a", acl=("staff",))),
+        replace(BASE, where=Filter(tenant="a", space="s")),
+        replace(BASE, where=Filter(tenant="a", lang="de")),
+        replace(BASE, where=Filter(tenant="a", node_type="field")),
+        replace(BASE, where=Filter(tenant="a", documents=("d",))),
+        replace(BASE, where=Filter(tenant="a", path_prefix="p")),
+        replace(BASE, where=Filter(tenant="a", metadata={"team": "x"})),
     ],
 )
 def test_no_other_query_gets_the_answer(other):
     cache = QueryCache(8, 60.0)
-    cache.put(Query("q", where=Filter(tenant="a")), "v1", "answer")
+    cache.put(BASE, "v1", "answer")
+    assert cache.get(BASE, "v1") == "answer"
     assert cache.get(other, "v1") is None
+
+
+def test_every_field_of_a_query_and_its_filter_is_in_the_cases_above():
+    assert [field.name for field in fields(Query)] == (
+        "text k mode fusion where alternatives graph rerank".split()
+    )
+    assert [field.name for field in fields(Filter)] == (
+        "tenant space acl lang node_type documents path_prefix metadata".split()
+    )
 
 
 def test_another_version_of_the_store_does_not_get_it():

@@ -11,8 +11,7 @@ import packwise
 from packwise.candidates import Candidate, Scores
 from packwise.documents import Passage
 from packwise.errors import UsageError
-from packwise.retrieval.cross_encoding import cross_encode
-from packwise.retrieval.diversity import mmr
+from packwise.retrieval.reranking import cross_encode, mmr
 from packwise.settings import Settings
 
 

@@ -3,8 +3,8 @@ import pytest
 import packwise
 from packwise.candidates import Filter, Query
 from packwise.errors import UsageError
-from packwise.retrieval.graph import Knobs
-from packwise.retrieval.leg_weights import Leaning
+from packwise.retrieval.fusion import WeightShift
+from packwise.retrieval.graph import SpreadParameters
 from packwise.retrieval.pipeline import Pipeline
 
 
@@ -113,7 +113,9 @@ def test_equal_searches_answer_equally(library):
     ],
 )
 def test_what_looks_like_query_syntax_is_text(library, text):
-    library.search(text)
+    assert len(library.search(text).hits) == 10
+    found = library.search(f"{text} vaultctl revoke", mode="keyword").hits
+    assert "A lost key" in {hit.passage.header for hit in found}
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t"])
@@ -159,8 +161,8 @@ def test_a_pipeline_takes_other_strengths(library):
 
     usual, level, still = (
         searched(),
-        searched(leaning=Leaning(less=0.0, more=0.0)),
-        searched(knobs=Knobs(bonus=0.0)),
+        searched(weight_shift=WeightShift(less=0.0, more=0.0)),
+        searched(spread_parameters=SpreadParameters(bonus=0.0)),
     )
     assert usual["fusion"]["weights"] != [0.7, 0.3]
     assert level["fusion"]["weights"] == [0.7, 0.3]

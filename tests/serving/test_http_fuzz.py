@@ -57,7 +57,7 @@ shared = {
     "where": where,
     "mode": st.sampled_from(["hybrid", "vector", "keyword"]),
     "fusion": st.sampled_from(["weighted", "rrf", None]),
-    "graph": st.sampled_from(["names", "walk", "pagerank", "off", None]),
+    "graph": st.sampled_from(["names", "pagerank", "off", None]),
     "rerank": st.sampled_from(["mmr", "off", None]),
 }
 good_search = st.fixed_dictionaries(

@@ -20,7 +20,7 @@ def every_route(client, headers, query):
     """What a key can get to see, whichever way it asks."""
     asked = {"question": query, "threshold": 0.0}
     yield client.post("/v1/search", json={"query": query, "k": 50, "trace": True}, headers=headers)
-    for how in ({"mode": "vector"}, {"mode": "keyword"}, {"graph": "walk"}, {"graph": "pagerank"}):
+    for how in ({"mode": "vector"}, {"mode": "keyword"}, {"graph": "pagerank"}):
         body = {"query": query, "k": 50, "trace": True, **how}
         yield client.post("/v1/search", json=body, headers=headers)
     yield client.post("/v1/context", json={"question": query}, headers=headers)

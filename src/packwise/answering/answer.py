@@ -1,12 +1,23 @@
-"""What asking comes back with: the answer, what it rests on, and how it was come by."""
+"""What an answer is: how it is asked for, the passages it cites, its entities and facts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
 
+from packwise.answering.few_shot import FewShot
+from packwise.candidates import EVERYTHING, Candidate, Filter, Fusion, Mode
 from packwise.context.packer import Context, PackedPassage
-from packwise.models.llm import NO_USAGE, Usage
+from packwise.language.names import phrases
+from packwise.models.base import CrossEncoder, Embedder
+from packwise.models.llm import NO_USAGE, LanguageModel, Usage
+from packwise.retrieval.pipeline import Ranking
+from packwise.settings import Settings
+from packwise.stores.base import Key, Store
+from packwise.stores.knowledge import Entity
 from packwise.trace import Trace
 
 VECTOR_SEARCH = "vector_search"
@@ -15,15 +26,35 @@ GRAPH_QUERY = "graph_query"
 CYPHER = "cypher"
 
 EXTRACTIVE = "extractive"
-NOBODY = "none"
+NOT_ANSWERED = "none"
+
+Expansion = Literal["off", "llm", "local"]
+EXPANSIONS: tuple[Expansion, ...] = ("off", "llm", "local")
+
+_NOT_COVERED = (
+    "These documents do not cover the question: nothing in them is close enough to it "
+    "(confidence {confidence}, at least {threshold} is needed)."
+)
+_NOT_HELD = (
+    "These documents probably do not hold the answer: the chance that it is in what was found is "
+    "too small (confidence {confidence}, at least {threshold} is needed)."
+)
+_NOTHING_FOUND = "These documents do not cover the question: nothing was found in them."
+
+SYNTHESIS_MAX_TOKENS = 1024
+MOST_ENTITIES = 20
+MOST_FACTS = 20
+
+_NEIGHBOURS = 2
+"""How far from a passage packing attaches others to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A passage the answer cites: ``[marker]`` in its text.
+    """A passage that the answer cites as ``[marker]``.
 
-    ``ids`` are the stored passages it is made of, ``id`` the best ranked of them. What a
-    graph query found is cited too, and has neither passages nor a document.
+    ``ids`` are the stored passages it consists of, ``id`` the best ranked of them. A finding of
+    a graph query can be cited too; it has neither passages nor a document.
     """
 
     marker: int
@@ -49,28 +80,19 @@ class Citation:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "marker": self.marker,
-            "id": self.id,
-            "ids": list(self.ids),
-            "document": self.document,
-            "title": self.title,
-            "section_path": list(self.section_path),
-            "url": self.url,
-            "text": self.text,
-        }
+        return {**asdict(self), "ids": list(self.ids), "section_path": list(self.section_path)}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with its sources and its record.
+    """An answer with its sources and its trace.
 
-    ``query_type`` says how it was come by: ``vector_search``, ``graph_query`` or ``cypher``
-    from the store; ``confidence_gated_fallback`` when the store holds nothing on the question.
-    ``answered_by`` is the language model's name, ``extractive`` for sentences of the documents,
-    ``none`` when there is no answer. ``degraded`` names, a line each, what could not be done as
-    asked. ``confidence`` is that of the search, ``probability`` the calibrated chance that the
-    store holds the answer, where it is known.
+    ``query_type`` is ``vector_search``, ``graph_query`` or ``cypher``, or
+    ``confidence_gated_fallback`` when the store holds nothing on the question. ``answered_by``
+    is the name of the language model, ``extractive`` for sentences of the documents, ``none``
+    if there is no answer. ``degraded`` has one line for each step that failed or was skipped.
+    ``confidence`` is that of the search; ``probability`` is the calibrated probability that the
+    store holds the answer, if it is known.
     """
 
     question: str
@@ -113,3 +135,183 @@ class Answer:
             "question": self.question,
             "trace": trace,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Text that does not come from a passage, which the answer may use and cite."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOptions:
+    """How to answer a question.
+
+    max_results      articles the answer may use (1 to 20)
+    budget           most tokens to send to the model, or in the context without one
+    expansion        other phrasings: ``off``, from the language model, or from the store
+    documents        step 6; without it the first ``max_results`` passages are used
+    graph, rerank    as in ``Library.search``; ``None`` uses the settings
+    few_shot         show the model examples, from ``few_shot_path`` or the pack's folder
+    exclude          questions whose examples must not be shown
+    threshold        confidence below which the store does not answer; ``None`` uses that of
+                     the store's calibration, else the setting
+    synthesis        let a language model write the answer, if there is one
+    llm              that model; ``None`` uses the library's
+    max_tokens       the longest answer it may write
+    extra            passages to consider beside those that search finds; ``findings`` likewise
+    notes, spent     lines for ``degraded`` and tokens used before answering
+    """
+
+    max_results: int = 5
+    budget: int | None = None
+    policy: str | None = None
+    mode: Mode = "hybrid"
+    fusion: Fusion | None = None
+    where: Filter = EVERYTHING
+    expansion: Expansion = "off"
+    documents: bool = True
+    graph: bool | str | None = None
+    rerank: str | None = None
+    few_shot: bool = True
+    few_shot_path: Path | None = None
+    exclude: frozenset[str] = frozenset()
+    threshold: float | None = None
+    synthesis: bool = True
+    llm: LanguageModel | None = None
+    max_tokens: int = SYNTHESIS_MAX_TOKENS
+    extra: tuple[Key, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    query_type: str = VECTOR_SEARCH
+    cypher_query: str | None = None
+    notes: tuple[str, ...] = ()
+    spent: Usage = NO_USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What answering needs; the functions load what they return when first called."""
+
+    store: Store
+    settings: Settings
+    search: Callable[..., Ranking]
+    embedder: Callable[[], Embedder]
+    llm: Callable[[], LanguageModel | None]
+    few_shot: Callable[[Path | None], FewShot] | None = None
+    cross_encoder: Callable[[], CrossEncoder] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedPassage:
+    """A passage that an answer is made from and cites by its ``marker``, from 1.
+
+    ``score`` is how well it fits the question, 0..1.
+    """
+
+    marker: int
+    id: str
+    title: str
+    heading: str
+    text: str
+    score: float = 0.0
+
+
+def from_context(context: Context, scores: Mapping[str, float]) -> tuple[NumberedPassage, ...]:
+    """The passages of a context with their markers; ``scores`` are by passage id."""
+    return tuple(
+        NumberedPassage(
+            marker=passage.marker,
+            id=passage.id,
+            title=passage.title or passage.document,
+            heading=" > ".join(
+                dict.fromkeys(
+                    part
+                    for part in (passage.title or passage.document, *passage.section_path)
+                    if part
+                )
+            ),
+            text=passage.text,
+            # The best score of the stored passages; attached ones have none.
+            score=max((scores[i] for i in passage.ids if i in scores), default=passage.score),
+        )
+        for passage in context.passages
+    )
+
+
+def titles_of(passages: Sequence[NumberedPassage], markers: Iterable[int]) -> tuple[str, ...]:
+    """The titles of the documents with these markers, each once, in that order."""
+    by_marker = {item.marker: item.title for item in passages}
+    return tuple(dict.fromkeys(by_marker[m] for m in markers if m in by_marker))
+
+
+def refusal(ranking: Ranking, threshold: float) -> str:
+    """Why the confidence gate turns a question away."""
+    if not ranking.hits:
+        return _NOTHING_FOUND
+    sure = ranking.confidence
+    # A calibrated confidence is a probability, not a similarity.
+    text = _NOT_HELD if sure == ranking.probability else _NOT_COVERED
+    # Two different figures must not look the same.
+    digits = next((n for n in (2, 3, 4) if f"{sure:.{n}f}" != f"{threshold:.{n}f}"), 6)
+    return text.format(confidence=f"{sure:.{digits}f}", threshold=f"{threshold:.{digits}f}")
+
+
+def entities_and_facts(
+    context: Context,
+    candidates: Iterable[Candidate],
+    store: Store,
+    cited: Sequence[int] = (),
+    where: Filter = EVERYTHING,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the passages of a context mention and say, cited passages first.
+
+    Entities that the question names come first, then those that most passages mention. A link
+    counts as a mention of its target's title. With a filter, the target may be hidden from the
+    caller, so only names in the text of the context are returned.
+    """
+    keys = _keys(context, {hit.passage.id: hit.key for hit in candidates}, store)
+    first = [m for m in cited if m in keys] + [m for m in keys if m not in cited]
+    ordered = list(dict.fromkeys(key for marker in first for key in keys[marker]))
+    if not ordered:
+        return (), ()
+    entities = _entities(context.question, ordered, store)
+    if where:
+        text = context.text.casefold()
+        entities = [name for name in entities if name.casefold() in text]
+    return tuple(entities[:MOST_ENTITIES]), _facts(ordered, store)
+
+
+def _keys(context: Context, known: Mapping[str, Key], store: Store) -> dict[int, list[Key]]:
+    """The stored passages of each marker; attached ones are looked up."""
+    by_id = dict(known)
+    for entry in context.trace.selected:
+        host = known.get(entry.attached_to or "")
+        if entry.id not in by_id and host is not None:
+            near = store.neighbours(host, _NEIGHBOURS, _NEIGHBOURS)
+            by_id.update((passage.id, key) for key, passage in near)
+    return {
+        passage.marker: [by_id[name] for name in passage.ids if name in by_id]
+        for passage in context.passages
+    }
+
+
+def _entities(question: str, keys: Sequence[Key], store: Store) -> list[str]:
+    held = store.entities_of(keys)
+    found: dict[str, Entity] = {}
+    named: Counter[str] = Counter()
+    for key in keys:
+        for entity in held[key].entities if key in held else ():
+            found.setdefault(entity.key, entity)
+            named[entity.key] += 1
+    asked = set(phrases(question))
+    # Stable: entities with equal counts keep the order of the passages.
+    ordered = sorted(found.values(), key=lambda e: (e.key not in asked, -named[e.key]))
+    return [entity.label or entity.key for entity in ordered]
+
+
+def _facts(keys: Sequence[Key], store: Store) -> tuple[str, ...]:
+    stored = store.facts_of(keys)
+    texts = (" ".join(fact.text.split()) for key in keys for fact in stored.get(key, ()))
+    return tuple(dict.fromkeys(texts))[:MOST_FACTS]

@@ -3,275 +3,222 @@
     expansion (opt-in) -> search, cross-encoder, graph -> confidence gate -> documents
     -> quality filter and packing -> few-shot examples -> synthesis, or sentences
 
-Whatever a language model is asked for can fail; the answer is then made without it and a line
-in ``degraded`` says so.
+Every call to a language model can fail. The answer is then made without it, and a line in
+``degraded`` says so.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from packwise.answering import synthesis
 from packwise.answering.answer import (
+    EXPANSIONS,
     EXTRACTIVE,
     GATED,
-    NOBODY,
+    NOT_ANSWERED,
     Answer,
+    AskOptions,
     Citation,
+    NumberedPassage,
+    Tools,
+    entities_and_facts,
+    from_context,
+    refusal,
 )
-from packwise.answering.evidence import Evidence, from_context
 from packwise.answering.extractive import extract
-from packwise.answering.few_shot import Example
-from packwise.answering.knowledge import known_in
-from packwise.answering.prompt import QUESTION_CHARACTERS, clean, synthesis_prompt
-from packwise.answering.request import EXPANSIONS, Request, Tools
-from packwise.answering.synthesis import Written
+from packwise.answering.few_shot import FewShotExample
+from packwise.answering.synthesis import WrittenAnswer
 from packwise.candidates import Candidate
 from packwise.context.layout import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
 from packwise.errors import ModelError, SettingError, UsageError
 from packwise.language.analyzer import terms
 from packwise.models.base import CrossEncoder, Embedder, TokenCounter
-from packwise.models.llm import NO_USAGE, LanguageModel, Usage
+from packwise.models.llm import LanguageModel
 from packwise.models.tokens import token_counter
-from packwise.retrieval.documents import Chosen, Scorer, best_articles, with_linked
-from packwise.retrieval.expansion import clamp_results, expand, hit_terms, local_alternatives
-from packwise.retrieval.pipeline import MOST_TERMS, Ranking
+from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
+from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
+from packwise.retrieval.fusion import MOST_TERMS, PassageScorer
+from packwise.retrieval.pipeline import Ranking
 from packwise.trace import Trace
 
 NO_SENTENCE = "The passages that were found hold no sentence that answers this."
-NOT_COVERED = (
-    "These documents do not cover the question: nothing in them is close enough to it "
-    "(confidence {confidence}, at least {threshold} is needed)."
-)
-NOT_HELD = (
-    "These documents probably do not hold the answer: the chance that it is in what was found is "
-    "too small (confidence {confidence}, at least {threshold} is needed)."
-)
-NOTHING_FOUND = "These documents do not cover the question: nothing was found in them."
 
 
-@dataclass(slots=True)
-class _Progress:
-    """What has come together so far for one question."""
-
-    trace: Trace = field(default_factory=Trace)
-    usage: Usage = NO_USAGE
-    confidence: float = 0.0
-    probability: float | None = None
-    threshold: float = 0.0
-    found: bool = False
-    spoken: bool = False
-
-    def refusal(self) -> str:
-        """Why nobody answers. A calibrated confidence is a chance, another one closeness."""
-        if not self.found:
-            return NOTHING_FOUND
-        sure, needed = self.confidence, self.threshold
-        calibrated = self.probability is not None and sure == self.probability
-        # Two figures that differ are never told as the same one.
-        digits = next((n for n in (2, 3, 4) if f"{sure:.{n}f}" != f"{needed:.{n}f}"), 6)
-        return (NOT_HELD if calibrated else NOT_COVERED).format(
-            confidence=f"{sure:.{digits}f}", threshold=f"{needed:.{digits}f}"
-        )
-
-    def heard(self, pieces: Generator[str, None, Written]) -> Generator[str, None, Written]:
-        """The pieces as they come; from the first on there is no taking back."""
-        # Closed with the stream, so that who stops listening also hangs up.
-        with contextlib.closing(pieces):
-            while True:
-                try:
-                    piece = next(pieces)
-                except StopIteration as end:
-                    written: Written = end.value
-                    return written
-                self.spoken = True
-                yield piece
-
-    def degrade(self, line: str) -> None:
-        if line not in self.trace.degraded:
-            self.trace.degraded.append(line)
-
-
-def ask(tools: Tools, question: str, request: Request) -> Answer:
-    """The answer to a question. Raises ``UsageError`` on one that asks nothing."""
-    steps = _Asking(tools, question, request).steps(streaming=False)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            answer: Answer = end.value
-            return answer
+def ask(tools: Tools, question: str, options: AskOptions) -> Answer:
+    """The answer to a question. Raises ``UsageError`` on an empty question."""
+    *_, answer = _AskRun(tools, question, options).pieces(streaming=False)
+    assert isinstance(answer, Answer)
+    return answer
 
 
 def ask_stream(
-    tools: Tools, question: str, request: Request
+    tools: Tools, question: str, options: AskOptions
 ) -> Generator[str | Answer, None, None]:
     """The answer's text piece by piece as it is written, then the ``Answer`` itself.
 
-    Should the language model break off, the answer that comes last is another than the
-    pieces: what counts is the answer. A wrong question is refused at once, not at the first
-    piece.
+    If the language model fails midway, the final answer differs from the pieces; the answer is
+    what counts. An invalid question raises at once, not at the first piece.
     """
-    asking = _Asking(tools, question, request)
-
-    def pieces() -> Generator[str | Answer, None, None]:
-        answer = yield from asking.steps(streaming=True)
-        yield answer
-
-    return pieces()
+    return _AskRun(tools, question, options).pieces(streaming=True)
 
 
-class _Asking:
-    """One question on its way."""
+class _AskRun:
+    """The steps for one question."""
 
-    def __init__(self, tools: Tools, question: str, request: Request) -> None:
-        _check(question, request)
+    def __init__(self, tools: Tools, question: str, options: AskOptions) -> None:
+        cleaned = synthesis.clean(question)
+        if not cleaned.strip():
+            raise UsageError("the question is empty", fix="ask with at least one word")
+        if options.expansion not in EXPANSIONS:
+            choices = ", ".join(EXPANSIONS)
+            raise UsageError(f"expansion is one of {choices}, not {options.expansion!r}")
+        if options.budget is not None and options.budget < 0:
+            raise UsageError(f"a token budget is 0 or more, not {options.budget}")
         self._tools = tools
         self._store = tools.store
         self._settings = tools.settings
-        self._asked = clean(question)
-        if not self._asked.strip():
-            raise UsageError("the question is empty", fix="ask with at least one word")
-        # What is longer is searched for with all its words, but read as a question only so far.
-        self._question = self._asked[:QUESTION_CHARACTERS]
-        self._request = request
-        self._progress = _Progress(usage=request.spent)
-        for line in request.notes:
-            self._progress.degrade(line)
+        self._full_question = cleaned
+        # All of a longer text is searched, but only its beginning is read as a question.
+        self._question = cleaned[: synthesis.QUESTION_CHARACTERS]
+        self._options = options
+        self._trace = Trace()
+        self._usage = options.spent
+        self._ranking: Ranking | None = None
+        self._streamed = False
+        self._degrade(*options.notes)
 
-    def steps(self, *, streaming: bool) -> Generator[str, None, Answer]:
+    def pieces(self, *, streaming: bool) -> Generator[str | Answer, None, None]:
+        answer = yield from self._steps(streaming)
+        yield answer
+
+    def _steps(self, streaming: bool) -> Generator[str, None, Answer]:
         model = self._model()
-        ranking = self._search(model)
-        self._progress.confidence = ranking.confidence
-        self._progress.probability = ranking.probability
-        self._progress.found = bool(ranking.hits)
-        if not self._confident(ranking):
-            return (yield from self._gated(model, streaming))
+        ranking = self._ranking = self._search(model)
+        refusal = self._refusal(ranking)
+        if refusal is not None:
+            return (yield from self._gated(model, refusal, streaming))
         candidates = self._documents(ranking)
-        if model is not None:
+        if model is not None and self._options.synthesis:
             answer = yield from self._synthesis(model, candidates, streaming)
             if answer is not None:
                 return answer
         answer = self._extract(candidates)
-        if streaming and not self._progress.spoken:
+        if streaming and not self._streamed:
             yield answer.text
         return answer
 
+    def _degrade(self, *lines: str) -> None:
+        for line in lines:
+            if line not in self._trace.degraded:
+                self._trace.degraded.append(line)
+
     def _model(self) -> LanguageModel | None:
-        if not self._request.synthesis and self._request.expansion != "llm":
+        if not self._options.synthesis and self._options.expansion != "llm":
             return None
-        if self._request.llm is not None:
-            return self._request.llm
+        if self._options.llm is not None:
+            return self._options.llm
         try:
             return self._tools.llm()
         except ModelError as error:
-            self._progress.degrade(f"no language model: {error}")
+            self._degrade(f"no language model: {error}")
             return None
 
     def _search(self, model: LanguageModel | None) -> Ranking:
-        depth = self._settings.context_candidates
-        first = None
-        alternatives: tuple[str, ...] = ()
-        if self._request.expansion == "llm":
-            with self._progress.trace.stage("expansion") as stage:
-                if model is None:
-                    self._progress.degrade("no query expansion: no language model is configured")
+        first, alternatives = None, ()
+        if self._options.expansion != "off":
+            with self._trace.stage("expansion") as stage:
+                if self._options.expansion == "llm":
+                    alternatives = self._phrasings(model)
                 else:
-                    found = expand(self._asked, model)
-                    self._progress.usage += found.usage
-                    if found.degraded:
-                        self._progress.degrade(found.degraded)
-                    alternatives = found.alternatives
-                stage.note(kind="llm", alternatives=list(alternatives))
-        elif self._request.expansion == "local":
-            with self._progress.trace.stage("expansion") as stage:
-                first = self._tools.search(self._asked, depth, **self._how())
-                known = self._store.term_statistics(hit_terms(first.hits))
-                feedback = local_alternatives(self._question, first.hits, known)
-                if feedback.terms:
-                    alternatives = (f"{self._question} {feedback.text}",)
-                stage.note(kind="local", alternatives=list(alternatives))
-        if first is not None and not alternatives:
-            ranking = first
-        else:
-            more: dict[str, Any] = {"alternatives": alternatives} if alternatives else {}
-            ranking = self._tools.search(self._asked, depth, **self._how(), **more)
-        trace = self._progress.trace
-        trace.stages.extend(ranking.trace.stages)
-        trace.dropped.extend(ranking.trace.dropped)
-        for line in ranking.trace.degraded:
-            self._progress.degrade(line)
+                    first = self._rank()
+                    known = self._store.term_statistics(hit_terms(first.hits))
+                    added = feedback_terms(self._question, first.hits, known)
+                    if added:
+                        alternatives = (f"{self._question} {' '.join(added)}",)
+                stage.note(kind=self._options.expansion, alternatives=list(alternatives))
+        ranking = self._rank(alternatives) if first is None or alternatives else first
+        self._trace.stages.extend(ranking.trace.stages)
+        self._trace.dropped.extend(ranking.trace.dropped)
+        self._degrade(*ranking.trace.degraded)
         return ranking
 
-    def _how(self) -> dict[str, Any]:
-        request = self._request
-        how: dict[str, Any] = {
-            "mode": request.mode,
-            "fusion": request.fusion,
-            "where": request.where,
-            "graph": request.graph,
-            "rerank": request.rerank,
+    def _phrasings(self, model: LanguageModel | None) -> tuple[str, ...]:
+        if model is None:
+            self._degrade("no query expansion: no language model is configured")
+            return ()
+        expanded = expand(self._full_question, model)
+        self._usage += expanded.usage
+        if expanded.degraded:
+            self._degrade(expanded.degraded)
+        return expanded.alternatives
+
+    def _rank(self, alternatives: tuple[str, ...] = ()) -> Ranking:
+        options = self._options
+        given: dict[str, Any] = {
+            "mode": options.mode,
+            "fusion": options.fusion,
+            "where": options.where,
+            "graph": options.graph,
+            "rerank": options.rerank,
+            "alternatives": alternatives or None,
         }
-        return {name: value for name, value in how.items() if value is not None}
+        given = {name: value for name, value in given.items() if value is not None}
+        depth = self._settings.context_candidates
+        return self._tools.search(self._full_question, depth, **given)
 
-    def _confident(self, ranking: Ranking) -> bool:
-        threshold = self._threshold(ranking)
-        self._progress.threshold = threshold
-        with self._progress.trace.stage("gate") as stage:
-            # What a graph query brought is an answer of the store, whatever the passages are.
+    def _refusal(self, ranking: Ranking) -> str | None:
+        """Why the store does not answer; ``None`` if the question passes the confidence gate."""
+        # The caller's threshold, else that of the store's calibration, else the setting.
+        given = (self._options.threshold, ranking.threshold)
+        usual = self._settings.context_confidence_threshold
+        threshold = next((value for value in given if value is not None), usual)
+        with self._trace.stage("gate") as stage:
+            # A finding of the graph is an answer of the store, whatever the passages are.
             found = bool(ranking.hits) and ranking.confidence >= threshold
-            passed = found or bool(self._request.findings)
+            passed = found or bool(self._options.findings)
             stage.note(confidence=round(ranking.confidence, 6), threshold=threshold, passed=passed)
-        return passed
+        return None if passed else refusal(ranking, threshold)
 
-    def _threshold(self, ranking: Ranking) -> float:
-        """The caller's own, else that of the store's calibration, else the setting."""
-        for threshold in (self._request.threshold, ranking.threshold):
-            if threshold is not None:
-                return threshold
-        return self._settings.context_confidence_threshold
-
-    def _gated(self, model: LanguageModel | None, streaming: bool) -> Generator[str, None, Answer]:
-        """Nothing in the store fits: the model answers from its own knowledge, or nobody does."""
-        if model is not None and self._request.synthesis:
-            with self._progress.trace.stage("synthesis") as stage:
+    def _gated(
+        self, model: LanguageModel | None, refusal: str, streaming: bool
+    ) -> Generator[str, None, Answer]:
+        """The store holds nothing on the question: the model answers from its own knowledge."""
+        if model is not None and self._options.synthesis:
+            with self._trace.stage("synthesis") as stage:
                 stage.note(model=model.name, minimal=True)
                 try:
                     written = yield from self._written(model, None, [], streaming)
                 except ModelError as error:
-                    self._progress.degrade(f"no synthesis: {error}")
+                    self._degrade(f"no synthesis: {error}")
                 else:
-                    self._progress.usage += written.usage
-                    for note in written.notes:
-                        self._progress.degrade(note)
                     return self._answer(written.text, GATED, model.name)
-        text = self._progress.refusal()
-        if streaming and not self._progress.spoken:
-            yield text
-        return self._answer(text, GATED, NOBODY)
+        if streaming and not self._streamed:
+            yield refusal
+        return self._answer(refusal, GATED, NOT_ANSWERED)
 
     def _documents(self, ranking: Ranking) -> tuple[Candidate, ...]:
-        """Step 6, and the passages that were asked for beside what search found."""
-        number = clamp_results(self._request.max_results)
-        with self._progress.trace.stage("documents") as stage:
-            if self._request.documents:
+        """Step 6, and the passages that the caller adds to those of the search."""
+        number = clamp_results(self._options.max_results)
+        with self._trace.stage("documents") as stage:
+            if not self._options.documents:
+                kept = ranking.hits[:number]
+                chosen = ChosenPassages(kept, len({hit.passage.document for hit in kept}))
+            else:
                 chosen = best_articles(ranking.hits, num_docs=number)
-                if self._request.mode != "keyword":
+                if self._options.mode != "keyword":
                     chosen = with_linked(
                         chosen,
-                        self._asked,
+                        self._full_question,
                         store=self._store,
                         embedder=self._tools.embedder(),
                         settings=self._settings,
-                        where=self._request.where,
+                        where=self._options.where,
                     )
-            else:
-                kept = ranking.hits[:number]
-                chosen = Chosen(tuple(kept), len({hit.passage.document for hit in kept}))
             candidates = self._with_extra(chosen.candidates)
             stage.note(
                 articles=chosen.articles,
@@ -283,26 +230,26 @@ class _Asking:
 
     def _with_extra(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         known = {hit.key for hit in candidates}
-        keys = [key for key in dict.fromkeys(self._request.extra) if key not in known]
+        keys = [key for key in dict.fromkeys(self._options.extra) if key not in known]
         if not keys:
             return candidates
-        scorer = Scorer(
-            self._asked, self._store, self._tools.embedder(), self._settings, self._request.where
+        scorer = PassageScorer.of_question(
+            self._full_question,
+            self._store,
+            self._tools.embedder(),
+            self._settings,
+            self._options.where,
         )
-        # They were asked for by name: as good as the best that search found, in their order.
+        # The caller asked for them: they rank with the best that search found, in their order.
         best = max((hit.scores.final for hit in candidates), default=1.0)
         found = {hit.key: hit for hit in scorer.candidates(keys)}
-        extra = [
-            replace(found[key], scores=replace(found[key].scores, final=best))
-            for key in keys
-            if key in found
-        ]
-        return (*candidates, *extra)
+        extra = [found[key] for key in keys if key in found]
+        return (*candidates, *(replace(e, scores=replace(e.scores, final=best)) for e in extra))
 
     def _pack(
         self, candidates: Sequence[Candidate], counter: TokenCounter | None, budget: int | None
     ) -> Context:
-        with self._progress.trace.stage("packing") as stage:
+        with self._trace.stage("packing") as stage:
             context = pack(
                 self._question,
                 candidates,
@@ -310,78 +257,89 @@ class _Asking:
                 settings=self._settings,
                 counter=counter,
                 budget=budget,
-                policy=self._request.policy,
+                policy=self._options.policy,
             )
             stage.note(passages=len(context.passages), tokens=context.tokens, budget=context.budget)
-        return replace(context, confidence=self._progress.confidence)
+        return replace(context, confidence=self._ranking.confidence if self._ranking else 0.0)
 
     def _synthesis(
         self, model: LanguageModel, candidates: Sequence[Candidate], streaming: bool
     ) -> Generator[str, None, Answer | None]:
-        """The model's answer, or ``None`` when it is to be made without it."""
-        if not self._request.synthesis:
-            return None
+        """The model's answer, or ``None`` if the answer must be made without it."""
         prepared = self._prepared(model, candidates, self._examples())
         if prepared is None:
             return None
-        context, evidence, examples = prepared
-        with self._progress.trace.stage("synthesis") as stage:
-            stage.note(model=model.name, documents=len(evidence), examples=len(examples))
+        context, passages, examples = prepared
+        with self._trace.stage("synthesis") as stage:
+            stage.note(model=model.name, documents=len(passages), examples=len(examples))
             try:
-                written = yield from self._written(model, evidence, examples, streaming)
+                written = yield from self._written(model, passages, examples, streaming)
             except ModelError as error:
-                self._progress.degrade(f"no synthesis, sentences of the documents: {error}")
+                self._degrade(f"no synthesis, sentences of the documents: {error}")
                 return None
-        self._progress.usage += written.usage
-        for note in written.notes:
-            self._progress.degrade(note)
         return self._answer(
-            written.text, self._request.query_type, model.name, context, candidates, written.cited
+            written.text, self._options.query_type, model.name, context, candidates, written.cited
         )
 
     def _written(
         self,
         model: LanguageModel,
-        evidence: Sequence[Evidence] | None,
-        examples: Sequence[Example],
+        passages: Sequence[NumberedPassage] | None,
+        examples: Sequence[FewShotExample],
         streaming: bool,
-    ) -> Generator[str, None, Written]:
-        """The model's answer from the evidence, or without any from its own knowledge."""
-        question, longest = self._question, self._request.max_tokens
-        if evidence is None:
-            if not streaming:
-                return synthesis.synthesize_minimal(model, question, max_tokens=longest)
-            pieces = synthesis.stream_minimal(model, question, max_tokens=longest)
+    ) -> Generator[str, None, WrittenAnswer]:
+        """The model's answer from the passages, or from its own knowledge if they are ``None``."""
+        longest = self._options.max_tokens
+        if streaming:
+            pieces = synthesis.stream(model, self._question, passages, examples, max_tokens=longest)
+            written = yield from self._relay(pieces)
         else:
-            if not streaming:
-                return synthesis.synthesize(model, question, evidence, examples, max_tokens=longest)
-            pieces = synthesis.stream(model, question, evidence, examples, max_tokens=longest)
-        return (yield from self._progress.heard(pieces))
+            written = synthesis.synthesize(
+                model, self._question, passages, examples, max_tokens=longest
+            )
+        self._usage += written.usage
+        self._degrade(*written.notes)
+        return written
+
+    def _relay(
+        self, pieces: Generator[str, None, WrittenAnswer]
+    ) -> Generator[str, None, WrittenAnswer]:
+        """The pieces as they come; they cannot be taken back."""
+        # Closing the stream also ends the call to the model.
+        with contextlib.closing(pieces):
+            while True:
+                try:
+                    piece = next(pieces)
+                except StopIteration as end:
+                    written: WrittenAnswer = end.value
+                    return written
+                self._streamed = True
+                yield piece
 
     def _prepared(
-        self, model: LanguageModel, candidates: Sequence[Candidate], examples: list[Example]
-    ) -> tuple[Context, tuple[Evidence, ...], list[Example]] | None:
-        """What is sent, within the budget: rules, examples, fences and all."""
+        self, model: LanguageModel, candidates: Sequence[Candidate], examples: list[FewShotExample]
+    ) -> tuple[Context, tuple[NumberedPassage, ...], list[FewShotExample]] | None:
+        """What to send: the whole prompt fits the budget, with rules, examples and fences."""
         counter = self._counter(model)
-        budget = self._request.budget
+        budget = self._options.budget
         budget = self._settings.context_token_budget if budget is None else budget
         room = budget
         while True:
             context = self._pack(candidates, counter, room)
-            evidence = (*self._evidence(context, candidates), *self._findings(context))
-            prompt = synthesis_prompt(self._question, evidence, examples)
+            passages = (*self._passages(context, candidates), *self._findings(context))
+            prompt = synthesis.synthesis_prompt(self._question, passages, examples)
             over = counter.count(prompt.system) + counter.count(prompt.user) - budget
-            if over <= 0 and evidence:
+            if over <= 0 and passages:
                 context.save_trace(self._settings)
-                return context, evidence, examples
+                return context, passages, examples
             if context.passages and over > 0:
                 # Fewer passages also need fewer fences: not all of the excess is text.
                 room = max(context.tokens - over, context.tokens // 2)
             elif examples:
-                self._progress.degrade("no examples: the budget leaves no room for them")
+                self._degrade("no examples: the budget leaves no room for them")
                 examples, room = [], budget
             else:
-                self._progress.degrade(
+                self._degrade(
                     f"no synthesis: a budget of {budget} tokens leaves no room for passages"
                 )
                 return None
@@ -390,75 +348,75 @@ class _Asking:
         try:
             return token_counter(model.name)
         except SettingError:
-            # A model nobody published the tokens of: the configured counter has to do.
+            # The tokens of this model are not published.
             return token_counter(self._settings.tokenizer_model)
 
-    def _examples(self) -> list[Example]:
-        if not self._request.few_shot or self._tools.few_shot is None:
+    def _examples(self) -> list[FewShotExample]:
+        if not self._options.few_shot or self._tools.few_shot is None:
             return []
-        with self._progress.trace.stage("few_shot") as stage:
+        with self._trace.stage("few_shot") as stage:
             try:
-                examples = self._tools.few_shot(self._request.few_shot_path)
-                found = examples.nearest(self._question, exclude=self._request.exclude)
+                examples = self._tools.few_shot(self._options.few_shot_path)
+                found = examples.nearest(self._question, exclude=self._options.exclude)
             except ModelError as error:
-                self._progress.degrade(f"no examples: {error}")
+                self._degrade(f"no examples: {error}")
                 return []
             stage.note(
                 examples=[example.question for example in found], problems=list(examples.problems)
             )
         return found
 
-    def _evidence(self, context: Context, candidates: Sequence[Candidate]) -> tuple[Evidence, ...]:
-        scores = {hit.passage.id: hit.scores.combined for hit in candidates}
-        return from_context(context, scores)
+    def _passages(
+        self, context: Context, candidates: Sequence[Candidate]
+    ) -> tuple[NumberedPassage, ...]:
+        return from_context(context, {hit.passage.id: hit.scores.combined for hit in candidates})
 
-    def _findings(self, context: Context) -> tuple[Evidence, ...]:
-        first = len(context.passages) + 1
+    def _findings(self, context: Context) -> tuple[NumberedPassage, ...]:
         return tuple(
-            Evidence(first + n, "", finding.title, finding.title, finding.text, 1.0)
-            for n, finding in enumerate(self._request.findings)
+            NumberedPassage(marker, "", finding.title, finding.title, finding.text, 1.0)
+            for marker, finding in enumerate(self._options.findings, len(context.passages) + 1)
         )
 
     def _extract(self, candidates: Sequence[Candidate]) -> Answer:
-        context = self._pack(candidates, None, self._request.budget)
+        context = self._pack(candidates, None, self._options.budget)
         context.save_trace(self._settings)
-        with self._progress.trace.stage("extract") as stage:
+        with self._trace.stage("extract") as stage:
             known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
             found = extract(
                 self._question,
-                [_without_gaps(item) for item in self._evidence(context, candidates)],
+                [_without_gaps(item) for item in self._passages(context, candidates)],
                 statistics=self._store.term_statistics(known),
-                cross_encoder=self._judge(),
-                embedder=self._embedder_judge(),
+                cross_encoder=self._cross_encoder(),
+                embedder=self._sentence_embedder(),
             )
             stage.note(sentences=len(found.sentences), short=found.short is not None)
         if not context.passages:
-            self._progress.degrade(f"a budget of {context.budget} tokens holds no passage")
+            self._degrade(f"a budget of {context.budget} tokens holds no passage")
         findings = self._findings(context)
-        told = [f"{finding.text} [{finding.marker}]" for finding in findings]
-        text = "\n\n".join(part for part in (*told, found.text) if part)
+        quoted = [f"{finding.text} [{finding.marker}]" for finding in findings]
+        text = "\n\n".join(part for part in (*quoted, found.text) if part)
         return self._answer(
             text or NO_SENTENCE,
-            self._request.query_type,
-            EXTRACTIVE if text else NOBODY,
+            self._options.query_type,
+            EXTRACTIVE if text else NOT_ANSWERED,
             context,
             candidates,
             (*(finding.marker for finding in findings), *found.cited),
         )
 
-    def _judge(self) -> CrossEncoder | None:
-        """The cross-encoder reads sentences too, where the search was asked to use it."""
-        reranker = self._request.rerank or self._settings.reranker
+    def _cross_encoder(self) -> CrossEncoder | None:
+        """The cross-encoder reads sentences too, if the search uses it."""
+        reranker = self._options.rerank or self._settings.reranker
         if reranker != "crossencoder" or self._tools.cross_encoder is None:
             return None
         try:
             return self._tools.cross_encoder()
         except ModelError as error:
-            self._progress.degrade(f"no cross-encoder: {error}")
+            self._degrade(f"no cross-encoder: {error}")
             return None
 
-    def _embedder_judge(self) -> Embedder | None:
-        if self._request.mode == "keyword" or self._settings.sentence_judge == "off":
+    def _sentence_embedder(self) -> Embedder | None:
+        if self._options.mode == "keyword" or self._settings.sentence_judge == "off":
             return None
         return self._tools.embedder()
 
@@ -471,47 +429,40 @@ class _Asking:
         candidates: Sequence[Candidate] = (),
         cited: Sequence[int] = (),
     ) -> Answer:
+        assert self._ranking is not None
         citations: tuple[Citation, ...] = ()
         entities: tuple[str, ...] = ()
         facts: tuple[str, ...] = ()
         if context is not None:
-            with self._progress.trace.stage("knowledge"):
-                known = known_in(context, candidates, self._store, cited, self._request.where)
-                entities, facts = known.entities, known.facts
-            by_marker = {passage.marker: Citation.of(passage) for passage in context.passages}
-            for item in self._findings(context):
-                by_marker[item.marker] = Citation(
-                    item.marker, "", (), "", item.title, (), "", item.text
+            with self._trace.stage("knowledge"):
+                entities, facts = entities_and_facts(
+                    context, candidates, self._store, cited, self._options.where
                 )
+            quoted = [Citation.of(passage) for passage in context.passages]
+            quoted += [
+                Citation(item.marker, "", (), "", item.title, (), "", item.text)
+                for item in self._findings(context)
+            ]
+            by_marker = {citation.marker: citation for citation in quoted}
             citations = tuple(by_marker[marker] for marker in cited if marker in by_marker)
         return Answer(
-            question=self._asked,
+            question=self._full_question,
             text=text,
             query_type=query_type,
             answered_by=answered_by,
             citations=citations,
             entities=entities,
             facts=facts,
-            usage=self._progress.usage,
-            confidence=self._progress.confidence,
-            probability=self._progress.probability,
-            degraded=tuple(self._progress.trace.degraded),
-            trace=self._progress.trace,
+            usage=self._usage,
+            confidence=self._ranking.confidence,
+            probability=self._ranking.probability,
+            degraded=tuple(self._trace.degraded),
+            trace=self._trace,
             context=context,
-            cypher_query=None if query_type == GATED else self._request.cypher_query,
+            cypher_query=None if query_type == GATED else self._options.cypher_query,
         )
 
 
-def _without_gaps(item: Evidence) -> Evidence:
-    """The passage with a border of paragraphs where sentences were left out."""
-    text = item.text.replace(LINE_GAP, "\n\n").replace(GAP, "\n\n")
-    return replace(item, text=text)
-
-
-def _check(question: str, request: Request) -> None:
-    if not question.strip():
-        raise UsageError("the question is empty", fix="ask with at least one word")
-    if request.expansion not in EXPANSIONS:
-        raise UsageError(f"expansion is one of {', '.join(EXPANSIONS)}, not {request.expansion!r}")
-    if request.budget is not None and request.budget < 0:
-        raise UsageError(f"a token budget is 0 or more, not {request.budget}")
+def _without_gaps(item: NumberedPassage) -> NumberedPassage:
+    """The passage with a paragraph border where sentences were left out."""
+    return replace(item, text=item.text.replace(LINE_GAP, "\n\n").replace(GAP, "\n\n"))

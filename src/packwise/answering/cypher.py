@@ -1,9 +1,9 @@
-"""Text to Cypher: a question, examples like it, a read-only query, its rows.
+"""Text to Cypher: a question, similar examples, a read-only query, its rows.
 
 The language model writes the query after the nearest examples of the pack. It runs only on a
-store that speaks Cypher, only when it is read-only and bounded (``stores.kuzu.cypher``), and
-only for a few seconds. Whatever fails is a line in ``degraded``; the question is then answered
-over the graph without Cypher.
+store that supports Cypher, only if it is read-only and bounded (``stores.kuzu.cypher``), and only
+for a few seconds. A failure is a line in ``degraded``; the question is then answered over the
+graph without Cypher.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from packwise.answering.answer import CYPHER
-from packwise.answering.few_shot import Example, Examples, FewShot, load_examples
-from packwise.answering.prompt import clean
-from packwise.answering.request import Finding
-from packwise.errors import CallFailed, ModelError, PackwiseError
+from packwise.answering.answer import CYPHER, Finding
+from packwise.answering.few_shot import FewShot, FewShotExample, LoadedExamples, load_examples
+from packwise.answering.synthesis import clean
+from packwise.errors import CallFailed, PackwiseError
 from packwise.models.base import Embedder
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.stores.base import Store
@@ -58,8 +57,8 @@ class CypherStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the graph said: ``findings`` is empty when it said nothing."""
+class CypherResult:
+    """What the graph answered; ``findings`` is empty if it has no answer."""
 
     findings: tuple[Finding, ...] = ()
     cypher: str | None = None
@@ -68,11 +67,11 @@ class Asked:
     query_type: str = CYPHER
 
 
-def load_cypher_examples(path: Path) -> Examples:
-    """The questions with their Cypher that a file, or a folder's example files, hold."""
+def load_cypher_examples(path: Path) -> LoadedExamples:
+    """The questions with their Cypher in a file, or in the example files of a folder."""
     if not path.is_dir():
         return load_examples(few_shot_path=path, answers=_ANSWERS)
-    found: dict[str, Example] = {}
+    found: dict[str, FewShotExample] = {}
     problems: list[str] = []
     for name in EXAMPLE_FILES:
         if (path / name).is_file():
@@ -82,45 +81,39 @@ def load_cypher_examples(path: Path) -> Examples:
                 found.setdefault(example.question, example)
     if not found:
         problems.append(f"{path.name}: no example of a question with its Cypher")
-    return Examples(tuple(found.values()), tuple(problems))
+    return LoadedExamples(tuple(found.values()), tuple(problems))
 
 
 def ask_graph(
     store: Store, question: str, model: LanguageModel | None, examples: FewShot | None
-) -> Asked:
-    """Put a question to the graph in Cypher; says in ``degraded`` why it could not be.
+) -> CypherResult:
+    """Ask the graph in Cypher; ``degraded`` says why it could not be asked.
 
-    Nothing is tried without examples, or on a store that does not speak Cypher.
+    Without examples, or on a store without Cypher, the result is empty.
     """
     if examples is None or not hasattr(store, "cypher"):
-        return Asked()
+        return CypherResult()
     if model is None:
-        return Asked(degraded=("no Cypher: no language model is configured",))
-    speaks = cast("CypherStore", store)
-    usage = NO_USAGE
-    query = ""
+        return CypherResult(degraded=("no Cypher: no language model is configured",))
+    graph = cast("CypherStore", store)
+    usage, query = NO_USAGE, ""
     try:
-        shown = examples.nearest(question, SHOWN)
-        prompt = cypher_prompt(question, schema_of(speaks), shown)
+        prompt = cypher_prompt(question, schema_of(graph), examples.nearest(question, SHOWN))
         reply = model.complete(prompt, system=_SYSTEM, max_tokens=_REPLY_TOKENS)
-        usage = reply.usage
-        query = read_cypher(reply.text)
-        if not query:
-            return Asked(usage=usage, degraded=("no Cypher: the graph cannot answer this",))
-        rows = _run(speaks, query)
+        usage, query = reply.usage, read_cypher(reply.text)
+        rows = _run(graph, query) if query else []
+        if rows:
+            return CypherResult((Finding("The graph", as_text(rows)),), query, usage)
+        reason = "the query found nothing" if query else "the graph cannot answer this"
     except CallFailed as error:
-        return Asked(usage=usage, degraded=(f"no Cypher: {error.reason}",))
-    except ModelError as error:
-        return Asked(usage=usage, degraded=(f"no Cypher: {error.message}",))
+        reason = error.reason
     except PackwiseError as error:
-        # A query that is refused or fails is the model's mistake, not the caller's.
-        return Asked(cypher=query or None, usage=usage, degraded=(f"no Cypher: {error.message}",))
-    if not rows:
-        return Asked(cypher=query, usage=usage, degraded=("no Cypher: the query found nothing",))
-    return Asked((Finding("The graph", as_text(rows)),), query, usage)
+        # A query that is refused or fails is the model's error, not the caller's.
+        reason = error.message
+    return CypherResult((), query or None, usage, (f"no Cypher: {reason}",))
 
 
-def cypher_prompt(question: str, schema: str, examples: Sequence[Example]) -> str:
+def cypher_prompt(question: str, schema: str, examples: Sequence[FewShotExample]) -> str:
     """The schema, the examples and the question."""
     asked = _CLOSING.sub("< /question", clean(question)[:QUESTION_CHARACTERS])
     lines = ["Schema:", schema.strip(), ""]
@@ -132,7 +125,7 @@ def cypher_prompt(question: str, schema: str, examples: Sequence[Example]) -> st
 
 
 def read_cypher(reply: str) -> str:
-    """The query a reply holds: in a JSON object, in a code block, or as it stands."""
+    """The query in a reply: in a JSON object, in a code block, or the whole reply."""
     for text in (reply, *_BLOCK.findall(reply)):
         start, end = text.find("{"), text.rfind("}")
         try:
@@ -148,19 +141,21 @@ def read_cypher(reply: str) -> str:
 
 
 def schema_of(store: CypherStore) -> str:
-    """The tables of a graph, a line each: ``(Article: title STRING)``,
+    """The tables of a graph, one per line: ``(Article: title STRING)``,
     ``(Article)-[LINKS_TO: anchor STRING]->(Article)``."""
+
+    def call(function: str) -> Any:
+        return store.cypher(f"CALL {function} RETURN *", {}, timeout_s=TIMEOUT_SECONDS)
+
     lines: list[str] = []
-    for table in store.cypher("CALL show_tables() RETURN *", {}, timeout_s=TIMEOUT_SECONDS):
+    for table in call("show_tables()"):
         name, kind = str(table.get("name", "")), str(table.get("type", ""))
         if not name.isidentifier():
             continue
-        rows = store.cypher(f"CALL table_info('{name}') RETURN *", {}, timeout_s=TIMEOUT_SECONDS)
+        rows = call(f"table_info('{name}')")
         held = ", ".join(f"{row.get('name')} {row.get('type')}" for row in rows)
         if kind == "REL":
-            for ends in store.cypher(
-                f"CALL show_connection('{name}') RETURN *", {}, timeout_s=TIMEOUT_SECONDS
-            ):
+            for ends in call(f"show_connection('{name}')"):
                 source, target = ends.get("source table name"), ends.get("destination table name")
                 lines.append(f"({source})-[{name}{': ' if held else ''}{held}]->({target})")
         else:
@@ -177,7 +172,7 @@ def _run(store: CypherStore, query: str) -> list[dict[str, Any]]:
 
 
 def as_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows a line each, as a reader or a language model takes them in."""
+    """The rows as text, one per line."""
     return "\n".join(
         "; ".join(f"{name}: {str(value)[:_MOST_CELL]}" for name, value in row.items())
         for row in rows

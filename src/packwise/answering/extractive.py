@@ -1,9 +1,8 @@
 """An answer without a language model: the best whole sentences, each with its source.
 
-Sentences are scored by how much of the question they hold (words count by rarity), by the
-passage they stand in, and by whether they hold the kind of thing that is asked for. A
-cross-encoder or an embedder may have a say; both are optional. Where a date, a name or a
-number in them clearly answers the question, it comes first.
+Sentences are scored by the question's words they hold (weighted by rarity), by their passage,
+and by whether they hold the kind of thing the question asks for. A cross-encoder or an embedder
+may judge them too. A date, a name or a number that clearly answers the question comes first.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from packwise.answering.evidence import Evidence, titles
-from packwise.answering.spans import Span, look, spans
+from packwise.answering.answer import NumberedPassage, titles_of
+from packwise.answering.spans import AnswerSpan, shape_of, spans
 from packwise.language.analyzer import terms
-from packwise.language.questions import Asked, Kind, Rarity, take_apart
+from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.sentences import sentence_spans
-from packwise.language.word_classes import CONTENT, Class, Word, words_of
+from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.stores.base import TermStatistics
 from packwise.stores.bm25 import idf
 
 MOST_SENTENCES = 3
 CONFIDENT = 0.65
-"""From here on a short answer is shown: three in four are then right on SQuAD."""
+"""Short answers from here on are shown; on SQuAD three in four of them are right."""
 
 _JUDGED = 10
 _SPANNED = 6
@@ -59,11 +58,6 @@ _REFERS = frozenset(
     "it he she they this these those such his her their its him them both however therefore "
     "thus then also there another".split()
 )
-_TIME_WORDS = frozenset(
-    "century centuries decade decades year years month months day days bc ad bce ce every daily "
-    "nightly hourly weekly monthly yearly annually monday tuesday wednesday thursday friday "
-    "saturday sunday noon midnight o'clock".split()
-)
 _EQUATES = frozenset("is are was were means refers denotes".split())
 _SUBJECT = 8
 _REASON_WORDS = frozenset(
@@ -73,13 +67,13 @@ _REASON_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A whole sentence of the evidence, the ``order``-th of its passage, with its score.
+    """A whole sentence of the passages, the ``order``-th of its passage, with its score.
 
     ``covered`` is the share of the question's words it holds, by rarity.
     """
 
     text: str
-    source: Evidence
+    source: NumberedPassage
     order: int
     score: float
     covered: float
@@ -100,11 +94,11 @@ class ShortAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
-    """An answer made of sentences; its text is empty when there was nothing to take.
+class ExtractedAnswer:
+    """An answer made of sentences; its text is empty if there are none.
 
-    ``cited`` and ``sources`` are as in a synthesised answer. ``short`` is set only where it
-    is part of the text.
+    ``cited`` and ``sources`` are as in a synthesised answer. ``short`` is set only if it is part
+    of the text.
     """
 
     text: str
@@ -116,29 +110,23 @@ class Extract:
 
 def extract(
     question: str,
-    evidence: Sequence[Evidence],
+    passages: Sequence[NumberedPassage],
     *,
     statistics: TermStatistics | None = None,
     embedder: Embedder | None = None,
     cross_encoder: CrossEncoder | None = None,
     most: int = MOST_SENTENCES,
-) -> Extract:
+) -> ExtractedAnswer:
     """One to ``most`` sentences that answer the question, in reading order.
 
-    ``statistics`` are those of the question's terms in the store; without them a word's
-    rarity is taken from the evidence itself.
+    ``statistics`` are those of the question's terms in the store; without them the rarity of a
+    word is that in the passages.
     """
-    ranked = best_sentences(
-        question,
-        evidence,
-        statistics=statistics,
-        embedder=embedder,
-        cross_encoder=cross_encoder,
-    )
+    asked = weighted_question(question, passages, statistics)
+    ranked = best_sentences(asked, passages, embedder=embedder, cross_encoder=cross_encoder)
     if not ranked:
-        return Extract("", (), None, (), ())
-    asked = take_apart(question, _rarity(statistics, evidence))
-    short = _short(asked, ranked)
+        return ExtractedAnswer("", (), None, (), ())
+    short = short_answer(asked, ranked)
     if short is not None and short.confidence < CONFIDENT:
         short = None
     chosen = _choose(asked, ranked, most, short)
@@ -148,45 +136,40 @@ def extract(
     if short is not None:
         lines.insert(0, f"{short.text} [{short.sentence.source.marker}]")
     cited = tuple(dict.fromkeys(sentence.source.marker for sentence in chosen))
-    return Extract("\n\n".join(lines), tuple(chosen), short, cited, titles(evidence, cited))
+    return ExtractedAnswer(
+        "\n\n".join(lines), tuple(chosen), short, cited, titles_of(passages, cited)
+    )
 
 
 def best_sentences(
-    question: str,
-    evidence: Sequence[Evidence],
+    question: ParsedQuestion,
+    passages: Sequence[NumberedPassage],
     *,
-    statistics: TermStatistics | None = None,
     embedder: Embedder | None = None,
     cross_encoder: CrossEncoder | None = None,
 ) -> list[Sentence]:
-    """All sentences of the evidence, best first.
+    """All sentences of the passages, best first.
 
     The cross-encoder, or else the embedder, judges the ten that look best without it.
     """
-    asked = take_apart(question, _rarity(statistics, evidence))
-    found = [sentence for item in evidence for sentence in _scored(asked, item)]
+    found = [sentence for item in passages for sentence in _scored(question, item)]
     found.sort(key=_rank)
-    head = [replace(s, score=s.score + _SUITS_WEIGHT * _suits(asked, s)) for s in found[:_JUDGED]]
+    head = [
+        replace(s, score=s.score + _SUITS_WEIGHT * _suits(question, s)) for s in found[:_JUDGED]
+    ]
     if len(head) > 1 and (cross_encoder is not None or embedder is not None):
-        head = _judged(question, head, embedder, cross_encoder)
+        head = _judged(question.text, head, embedder, cross_encoder)
     head.sort(key=_rank)
-    # The judged stay ahead of those nobody judged.
+    # Judged sentences stay ahead of the others.
     return head + found[_JUDGED:]
 
 
-def short_answer(
-    question: str, sentences: Sequence[Sentence], *, statistics: TermStatistics | None = None
-) -> ShortAnswer | None:
+def short_answer(question: ParsedQuestion, sentences: Sequence[Sentence]) -> ShortAnswer | None:
     """The words among the first sentences that answer best, however unsure."""
-    asked = take_apart(question, _rarity(statistics, [s.source for s in sentences]))
-    return _short(asked, sentences)
-
-
-def _short(asked: Asked, sentences: Sequence[Sentence]) -> ShortAnswer | None:
-    scored: list[tuple[Sentence, Span]] = [
+    scored: list[tuple[Sentence, AnswerSpan]] = [
         (sentence, span)
         for sentence in sentences[:_SPANNED]
-        for span in spans(asked, sentence.text, sentence.score)
+        for span in spans(question, sentence.text, sentence.score)
     ]
     if not scored:
         return None
@@ -202,39 +185,41 @@ def _short(asked: Asked, sentences: Sequence[Sentence]) -> ShortAnswer | None:
     return ShortAnswer(text, best, same / sum(mass for *_, mass in masses))
 
 
-def _worth_showing(asked: Asked, short: ShortAnswer) -> bool:
-    """Whether a few words can be the answer, and look like it: reasons, ways and events want a
-    sentence, and a line of code or a list is no ground to be sure on."""
+def _worth_showing(question: ParsedQuestion, short: ShortAnswer) -> bool:
+    """Whether a few words can be the answer and look like it. Reasons, ways and events need a
+    sentence, and lines of code and lists are not reliable."""
     if not short.sentence.text.endswith(_PROSE_ENDS):
         return False
     words = words_of(short.text)
-    shape = look(words)
-    if asked.kind in (Kind.TIME, Kind.NUMBER):
+    shape = shape_of(words)
+    if question.answer in (AnswerKind.TIME, AnswerKind.NUMBER):
         return shape in _MEASURED
-    if asked.kind in (Kind.PERSON, Kind.PLACE):
+    if question.answer in (AnswerKind.PERSON, AnswerKind.PLACE):
         return shape not in _MEASURED
-    if asked.kind is Kind.DEFINITION:
+    if question.answer is AnswerKind.DEFINITION:
         return shape != "plain"
     # Plain words are shown as one phrase, not as a piece of a sentence.
-    broken = any(word.kind in (Class.PREPOSITION, Class.CONJUNCTION) for word in words)
-    return asked.kind in (Kind.WHICH, Kind.OBJECT) and not (shape == "plain" and broken)
+    broken = any(word.kind in (WordClass.PREPOSITION, WordClass.CONJUNCTION) for word in words)
+    return question.answer in (AnswerKind.WHICH, AnswerKind.OBJECT) and not (
+        shape == "plain" and broken
+    )
 
 
-def _scored(asked: Asked, item: Evidence) -> list[Sentence]:
+def _scored(question: ParsedQuestion, item: NumberedPassage) -> list[Sentence]:
     """The sentences of one passage with their first score."""
-    heading = _share(asked, set(terms(item.heading)))
+    heading = _share(question, set(terms(item.heading)))
     found: list[Sentence] = []
     before = 0.0
     for order, text in enumerate(_pieces(item.text)):
         held = terms(text)
         if not held:
             continue
-        covered = _share(asked, set(held))
+        covered = _share(question, set(held))
         score = item.score + covered + before + _HEADING_WEIGHT * heading
         score -= _LENGTH_WEIGHT * max(0.0, math.log(len(held) / _USUAL_TERMS))
         if len(text) > _LONGEST or _unfit(text) or _broken(text):
             score -= _UNREADABLE
-        if all(term in asked.weights for term in held):
+        if all(term in question.weights for term in held):
             score -= _SAYS_NOTHING
         # A question or a heading holds the words of the answer; what follows it, the answer.
         leads = _leads_on(text)
@@ -272,46 +257,46 @@ def _judged(
         assert embedder is not None
         cosines = embedder.embed_passages(texts) @ embedder.embed_query(question)
         verdicts = _COSINE_WEIGHT * cosines
-    # Around their mean, so scores stay on the scale the short answer was fitted on.
+    # Centred, so that scores stay on the scale that short answers were fitted on.
     verdicts = verdicts - np.mean(verdicts)
     return [replace(s, score=s.score + float(v)) for s, v in zip(sentences, verdicts, strict=True)]
 
 
-def _suits(asked: Asked, sentence: Sentence) -> float:
+def _suits(question: ParsedQuestion, sentence: Sentence) -> float:
     """Whether a sentence holds the kind of thing asked for, beyond the question's own words."""
     words = words_of(sentence.text)
-    fresh = [word for word in words[1:] if word.term not in asked.weights]
-    if asked.kind is Kind.TIME:
+    fresh = [word for word in words[1:] if word.term not in question.weights]
+    if question.answer is AnswerKind.TIME:
         held = any(
-            w.kind in (Class.YEAR, Class.MONTH) or w.lower in _TIME_WORDS for w in fresh
-        ) or (bool(words) and words[0].kind in (Class.YEAR, Class.MONTH))
-    elif asked.kind is Kind.NUMBER:
-        held = any(word.kind in (Class.NUMBER, Class.YEAR) for word in (*words[:1], *fresh))
-    elif asked.kind in (Kind.PERSON, Kind.PLACE):
-        held = any(word.kind is Class.NAME for word in fresh)
-    elif asked.kind is Kind.REASON:
+            w.kind in (WordClass.YEAR, WordClass.MONTH) or w.lower in TIME_WORDS for w in fresh
+        ) or (bool(words) and words[0].kind in (WordClass.YEAR, WordClass.MONTH))
+    elif question.answer is AnswerKind.NUMBER:
+        held = any(word.kind in (WordClass.NUMBER, WordClass.YEAR) for word in (*words[:1], *fresh))
+    elif question.answer in (AnswerKind.PERSON, AnswerKind.PLACE):
+        held = any(word.kind is WordClass.NAME for word in fresh)
+    elif question.answer is AnswerKind.REASON:
         held = any(word.lower in _REASON_WORDS for word in words)
-    elif asked.kind is Kind.DEFINITION:
-        held = _defines(asked, words)
+    elif question.answer is AnswerKind.DEFINITION:
+        held = _defines(question, words)
     else:
         return 0.5
     return 1.0 if held else 0.0
 
 
-def _defines(asked: Asked, words: Sequence[Word]) -> bool:
+def _defines(question: ParsedQuestion, words: Sequence[Word]) -> bool:
     """Whether a sentence opens with what is asked for and goes on to say what it is."""
     named = False
     for word in words[:_SUBJECT]:
         if word.lower in _EQUATES:
             return named
-        if word.kind in CONTENT and word.term not in asked.weights:
+        if word.kind in CONTENT and word.term not in question.weights:
             return False
-        named = named or word.term in asked.weights
+        named = named or word.term in question.weights
     return False
 
 
 def _choose(
-    asked: Asked, ranked: Sequence[Sentence], most: int, short: ShortAnswer | None
+    question: ParsedQuestion, ranked: Sequence[Sentence], most: int, short: ShortAnswer | None
 ) -> list[Sentence]:
     """The best sentence, what it refers back to, and others that add to it."""
     by_place = {(s.source.marker, s.order): s for s in ranked}
@@ -324,7 +309,7 @@ def _choose(
     held = {term for sentence in chosen for term in terms(sentence.text)}
     for sentence in ranked[: _SPANNED * 2]:
         new = set(terms(sentence.text))
-        gained = _share(asked, new - held)
+        gained = _share(question, new - held)
         if (
             len(chosen) < most
             and not _leads_on(sentence.text)
@@ -350,7 +335,7 @@ def _refers_back(sentence: Sentence) -> bool:
 
 
 def _leads_on(text: str) -> bool:
-    """A question or a heading: it announces, and what follows it says."""
+    """Whether this is a question or a heading, whose answer follows it."""
     return text.endswith("?") or text.startswith("#")
 
 
@@ -365,22 +350,26 @@ def _broken(text: str) -> bool:
     return text[0].islower() and text[:2].isalpha()
 
 
-def _share(asked: Asked, held: set[str]) -> float:
-    return sum(weight for term, weight in asked.weights.items() if term in held)
+def _share(question: ParsedQuestion, held: set[str]) -> float:
+    return sum(weight for term, weight in question.weights.items() if term in held)
 
 
 def _rank(sentence: Sentence) -> tuple[float, int, int]:
     return (-sentence.score, sentence.source.marker, sentence.order)
 
 
-def _rarity(statistics: TermStatistics | None, evidence: Sequence[Evidence]) -> Rarity:
+def weighted_question(
+    question: str, passages: Sequence[NumberedPassage], statistics: TermStatistics | None = None
+) -> ParsedQuestion:
+    """The parsed question, its terms weighted by rarity in the store or else in the passages."""
+    parsed = parse_question(question)
     if statistics is not None:
-        known = statistics
-        return lambda term: idf(known.passages, known.frequency.get(term, 0))
-    texts = dict.fromkeys(item.text for item in evidence)
-    pieces = [piece for text in texts for piece in _pieces(text)]
-    frequency = Counter(term for piece in pieces for term in set(terms(piece)))
-    return lambda term: idf(len(pieces), frequency[term])
+        known, frequency = statistics.passages, statistics.frequency
+    else:
+        texts = dict.fromkeys(item.text for item in passages)
+        pieces = [piece for text in texts for piece in _pieces(text)]
+        known, frequency = len(pieces), Counter(t for p in pieces for t in set(terms(p)))
+    return parsed.weighted(lambda term: idf(known, frequency.get(term, 0)))
 
 
 def _one_line(text: str) -> str:

@@ -1,8 +1,7 @@
 """Step 8: worked examples that show the model what a good answer looks like.
 
-They come with the pack: ``few_shot_examples.json``, then ``eval/questions.jsonl``. An example
-that asks what is being asked is left out, so a graded answer never reaches the prompt of its
-own question.
+They are files of the pack: ``few_shot_examples.json``, then ``eval/questions.jsonl``. An example
+of the same question is left out, so a graded answer never reaches the prompt of its own question.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _log = logging.getLogger("packwise")
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class FewShotExample:
     """A question and an answer worth imitating."""
 
     question: str
@@ -46,10 +45,10 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Examples:
-    """What was read; ``problems`` names each line that could not be used, and why."""
+class LoadedExamples:
+    """The examples of some files; ``problems`` says which lines could not be used, and why."""
 
-    items: tuple[Example, ...] = ()
+    items: tuple[FewShotExample, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
@@ -63,19 +62,17 @@ def load_examples(
     few_shot_path: Path | None = None,
     *,
     answers: tuple[str, ...] = _ANSWER_NAMES,
-) -> Examples:
+) -> LoadedExamples:
     """The examples of a pack folder, or of the one file ``few_shot_path``.
 
-    ``answers`` are the fields an answer may stand in, the first that is there counts.
-
-    A question that occurs twice keeps its first answer. Files that are absent give nothing;
-    what is malformed is named in ``problems``.
+    ``answers`` are the possible fields of an answer; the first that is present counts. A question
+    that occurs twice keeps its first answer. Missing files of a pack are ignored.
     """
     if few_shot_path is not None:
         files = [few_shot_path]
     else:
         files = [pack / CURATED, pack / GRADED] if pack is not None else []
-    found: dict[str, Example] = {}
+    found: dict[str, FewShotExample] = {}
     problems: list[str] = []
     for file in files:
         if file.is_file():
@@ -87,16 +84,13 @@ def load_examples(
             problems.append(f"{file.name}: no such file")
     if len(found) > MOST_EXAMPLES:
         problems.append(f"only the first {MOST_EXAMPLES} of {len(found)} examples are used")
-    return Examples(tuple(found.values())[:MOST_EXAMPLES], tuple(problems))
+    return LoadedExamples(tuple(found.values())[:MOST_EXAMPLES], tuple(problems))
 
 
 class FewShot:
-    """Finds the examples nearest to a question. Safe to use from several threads.
+    """Finds the examples nearest to a question. Safe to use from several threads."""
 
-    ``problems`` names what of the files could not be used.
-    """
-
-    def __init__(self, examples: Examples, embedder: Embedder) -> None:
+    def __init__(self, examples: LoadedExamples, embedder: Embedder) -> None:
         self._examples = examples.items
         self.problems = examples.problems
         self._fingerprint = examples.fingerprint
@@ -106,11 +100,11 @@ class FewShot:
 
     def nearest(
         self, question: str, k: int = SHOWN, *, exclude: frozenset[str] = frozenset()
-    ) -> list[Example]:
+    ) -> list[FewShotExample]:
         """The ``k`` examples whose questions are nearest by cosine, nearest first.
 
-        Those that ask the same, by their words or with a cosine of 0.95 and more, are left
-        out, and so are the questions in ``exclude`` (the evaluated set, say).
+        Examples of the same question, by their words or with a cosine of at least 0.95, are left
+        out, and so are the questions in ``exclude`` (an evaluated set, for example).
         """
         if not self._examples or k < 1:
             return []
@@ -118,7 +112,7 @@ class FewShot:
         # Both sides are embedded as plain texts: a query prefix would make all questions alike.
         asked = self._embedder.embed_passages([question])[0]
         cosines = self._question_vectors() @ asked
-        chosen: list[Example] = []
+        chosen: list[FewShotExample] = []
         for i in np.argsort(-cosines, kind="stable"):
             example = self._examples[int(i)]
             if cosines[i] < SAME_QUESTION and _folded(example.question) not in barred:
@@ -144,36 +138,32 @@ class FewShot:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, EOFError) as error:
-            _log.info("made few-shot vectors anew, the cached ones are unreadable: %s", error)
+            _log.info("few-shot vectors computed again, the cached ones are unreadable: %s", error)
         vectors = self._embedder.embed_passages([e.question for e in self._examples])
         try:
             _write(file, vectors)
         except OSError as error:
-            _log.info("few-shot vectors are not kept: %s", error)
+            _log.info("few-shot vectors are not cached: %s", error)
         return vectors
 
 
-class ExampleShelf:
-    """The examples of one file, or those that lie beside a pack, read again when they change."""
+class ExampleFiles:
+    """The examples of a pack folder or of one file, read again when they change."""
 
     def __init__(self, location: str, embedder: Callable[[], Embedder]) -> None:
         self._folder = Path(location)
         self._embedder = embedder
-        self._lock = threading.Lock()
         self._read: dict[Path | None, tuple[tuple[int, ...], FewShot]] = {}
 
     def __call__(self, few_shot_path: Path | None) -> FewShot:
         files = [few_shot_path] if few_shot_path else [self._folder / f for f in (CURATED, GRADED)]
         stamp = tuple(_changed(file) for file in files)
-        with self._lock:
-            known = self._read.get(few_shot_path)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        folder = None if few_shot_path else self._folder
-        fresh = FewShot(load_examples(folder, few_shot_path), self._embedder())
-        with self._lock:
-            self._read[few_shot_path] = (stamp, fresh)
-        return fresh
+        known = self._read.get(few_shot_path)
+        if known is None or known[0] != stamp:
+            folder = None if few_shot_path else self._folder
+            fresh = FewShot(load_examples(folder, few_shot_path), self._embedder())
+            known = self._read[few_shot_path] = (stamp, fresh)
+        return known[1]
 
 
 def _changed(file: Path) -> int:
@@ -184,7 +174,7 @@ def _changed(file: Path) -> int:
 
 
 def _rows(file: Path, problems: list[str]) -> Iterator[tuple[str, object]]:
-    """Each entry of a JSON list or of JSON lines, with where it stands."""
+    """Each entry of a JSON list or of JSON lines, with its place."""
     try:
         if file.stat().st_size > MOST_BYTES:
             problems.append(f"{file.name}: larger than {MOST_BYTES // 2**20} MB, not read")
@@ -199,11 +189,11 @@ def _rows(file: Path, problems: list[str]) -> Iterator[tuple[str, object]]:
                 yield from _parsed(line, f"{file.name} line {n}", problems)
         return
     for where, value in _parsed(text, file.name, problems):
-        listed = _listed(value)
-        if listed is None:
+        rows = cast("dict[str, Any]", value).get("examples") if isinstance(value, dict) else value
+        if not isinstance(rows, list):
             problems.append(f"{where}: not a list of examples")
             return
-        for n, row in enumerate(listed, start=1):
+        for n, row in enumerate(cast("list[object]", rows), start=1):
             yield f"{file.name} entry {n}", row
 
 
@@ -217,18 +207,12 @@ def _parsed(text: str, where: str, problems: list[str]) -> Iterator[tuple[str, o
         yield where, value
 
 
-def _listed(value: object) -> list[object] | None:
-    if isinstance(value, dict):
-        value = cast("dict[str, Any]", value).get("examples")
-    return cast("list[object]", value) if isinstance(value, list) else None
-
-
 def _example(
     row: object, where: str, names: tuple[str, ...], problems: list[str]
-) -> Example | None:
+) -> FewShotExample | None:
     fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
     if fields.get("synthetic") is True:
-        # Made to measure with, not to imitate.
+        # Made for measuring, not as examples.
         return None
     question: object = fields.get("question")
     answers = (fields.get(name) for name in names)
@@ -240,7 +224,7 @@ def _example(
     elif len(answer) > LONGEST_ANSWER:
         problems.append(f"{where}: the answer is longer than {LONGEST_ANSWER} characters")
     else:
-        return Example(question.strip(), answer.strip())
+        return FewShotExample(question.strip(), answer.strip())
     return None
 
 
@@ -249,7 +233,7 @@ def _folded(text: str) -> str:
 
 
 def _write(file: Path, vectors: Vectors) -> None:
-    """Put the file in place whole, or not at all."""
+    """Write the file completely or not at all."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, suffix=".part")
     part = Path(name)

@@ -10,11 +10,11 @@ from packwise.language.names import name_key
 from packwise.stores.base import Store
 
 MOST_CHARACTERS = 100_000
-"""What is taken of one article: whole sections, as many as fit."""
+"""Characters of one article that are used: as many whole sections as fit."""
 
 
-class Titles:
-    """Which documents a title stands for; read anew when the store has changed."""
+class TitleIndex:
+    """Finds documents by their titles; read again when the store changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class Titles:
         self._documents: dict[str, list[str]] = {}
 
     def documents(self, title: str) -> list[str]:
-        """The ids of the documents of this title; a document's own id is taken as well."""
+        """The ids of the documents with this title or this id."""
         version = self._store.info().version
         with self._lock:
             if self._version != version:
@@ -37,16 +37,16 @@ class Titles:
 
 def source_text(
     store: Store,
-    titles: Titles,
+    titles: TitleIndex,
     wanted: Sequence[str],
     *,
     max_articles: int,
     keep: Callable[[str], bool] | None,
 ) -> str:
-    """The sections of these articles that ``keep`` lets through, under their headings.
+    """The sections of these articles that ``keep`` accepts, under their headings.
 
-    When none is left of all articles together, their whole content is taken after all.
-    Without ``keep`` nothing is filtered. Titles nobody has are passed over.
+    If it accepts none at all, the whole content is used. Without ``keep`` nothing is filtered.
+    Unknown titles are ignored.
     """
     chosen = list(dict.fromkeys(wanted))[: max(0, max_articles)]
     ids = [name for title in chosen for name in titles.documents(title)]

@@ -1,9 +1,9 @@
 """The few words of a sentence that answer a question: a date, a name, a number, a phrase.
 
-Every run of up to ten words is a candidate. Its score is linear in features anyone can
-read: does its kind fit what is asked, does it begin and end where phrases do, how near are
-the question's words. The weights (``span_weights.json``) were fitted on the even answerable
-questions of the squad2 evaluation set; the odd ones are for measuring.
+Every run of up to ten words is a candidate. Its score is linear in readable features: whether
+its kind fits the question, whether it begins and ends where phrases do, how near the question's
+words are. The weights (``span_weights.json``) were fitted on the even answerable questions of
+the squad2 evaluation set; the odd ones are for measuring.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
-from packwise.language.questions import Asked, Kind
-from packwise.language.word_classes import CONTENT, Class, Word, words_of
+from packwise.language.questions import AnswerKind, ParsedQuestion
+from packwise.language.word_classes import CONTENT, PERIOD_WORDS, Word, WordClass, words_of
 
 LONGEST = 10
 _NEAR = 5.0
@@ -25,59 +25,31 @@ _MOST_WORDS = 120
 Features = list[tuple[str, float]]
 
 _NOT_FIRST = frozenset(
-    {
-        Class.COMMA,
-        Class.CLOSE,
-        Class.DASH,
-        Class.STOP,
-        Class.CONJUNCTION,
-        Class.RELATIVE,
-        Class.QUOTE,
-        Class.OPEN,
-        Class.DETERMINER,
-    }
+    map(WordClass, "comma close dash stop conjunction relative quote open determiner".split())
 )
 _NOT_LAST = frozenset(
-    {
-        Class.COMMA,
-        Class.OPEN,
-        Class.DASH,
-        Class.CONJUNCTION,
-        Class.DETERMINER,
-        Class.PREPOSITION,
-        Class.RELATIVE,
-        Class.AUXILIARY,
-        Class.PRONOUN,
-        Class.QUOTE,
-    }
+    map(
+        WordClass,
+        "comma open dash conjunction determiner preposition relative auxiliary pronoun "
+        "quote".split(),
+    )
 )
-_INNER = (
-    Class.COMMA,
-    Class.PREPOSITION,
-    Class.CONJUNCTION,
-    Class.AUXILIARY,
-    Class.RELATIVE,
-    Class.DETERMINER,
-    Class.PAST,
-    Class.ING,
-    Class.PRONOUN,
-    Class.OPEN,
-    Class.QUOTE,
-    Class.DASH,
+_INNER = tuple(
+    map(
+        WordClass,
+        "comma preposition conjunction auxiliary relative determiner past ing pronoun open quote "
+        "dash".split(),
+    )
 )
 _MEASURES = frozenset({"date", "time", "figures"})
-_NUMERIC = frozenset({Class.NUMBER, Class.YEAR, Class.MONTH})
+_NUMERIC = frozenset({WordClass.NUMBER, WordClass.YEAR, WordClass.MONTH})
 _LEADS = frozenset(
     "by in on at to of from as for with because called is was are were than about".split()
-)
-_TIME_WORDS = frozenset(
-    "century centuries decade decades year years month months day days week weeks hour hours "
-    "minute minutes bc ad bce ce era age morning night summer winter spring autumn".split()
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AnswerSpan:
     """Words ``first:last`` of a sentence, ``start:end`` of its text, with their score."""
 
     first: int
@@ -87,52 +59,52 @@ class Span:
     score: float
 
 
-def spans(asked: Asked, sentence: str, sentence_score: float) -> list[Span]:
+def spans(question: ParsedQuestion, sentence: str, sentence_score: float) -> list[AnswerSpan]:
     """Every candidate of a sentence with its score; none when the sentence has no words."""
     words = words_of(sentence)[:_MOST_WORDS]
     weights = _weights()
-    found: list[Span] = []
-    for first, last, features in candidates(asked, words, sentence_score):
+    found: list[AnswerSpan] = []
+    for first, last, features in candidates(question, words, sentence_score):
         score = sum(weights.get(name, 0.0) * value for name, value in features)
-        found.append(Span(first, last, words[first].start, words[last - 1].end, score))
+        found.append(AnswerSpan(first, last, words[first].start, words[last - 1].end, score))
     return found
 
 
 def candidates(
-    asked: Asked, words: Sequence[Word], sentence_score: float
+    question: ParsedQuestion, words: Sequence[Word], sentence_score: float
 ) -> Iterator[tuple[int, int, Features]]:
     """Each run of words that may be an answer, as (first, last, features)."""
-    view = _View(asked, words, sentence_score)
+    view = _SentenceView(question, words, sentence_score)
     for first, word in enumerate(words):
         if word.kind in _NOT_FIRST:
             continue
         opened = filled = 0
         for last in range(first + 1, min(len(words), first + LONGEST) + 1):
             final = words[last - 1].kind
-            opened += (final is Class.OPEN) - (final is Class.CLOSE)
-            if final is Class.STOP or opened < 0:
+            opened += (final is WordClass.OPEN) - (final is WordClass.CLOSE)
+            if final is WordClass.STOP or opened < 0:
                 break
-            filled += final in CONTENT or final is Class.ADVERB
+            filled += final in CONTENT or final is WordClass.ADVERB
             if filled and final not in _NOT_LAST:
                 yield first, last, view.features(first, last)
 
 
-class _View:
+class _SentenceView:
     """A sentence as one question sees it."""
 
-    def __init__(self, asked: Asked, words: Sequence[Word], score: float) -> None:
-        self.asked = asked
+    def __init__(self, question: ParsedQuestion, words: Sequence[Word], score: float) -> None:
+        self.question = question
         self.words = words
         self.score = score
         self.matched = [
-            (i, asked.weights[word.term])
+            (i, question.weights[word.term])
             for i, word in enumerate(words)
-            if word.term in asked.weights
+            if word.term in question.weights
         ]
         self.places = {i for i, _ in self.matched}
 
     def features(self, first: int, last: int) -> Features:
-        """All that is known of the words ``first:last``, by name."""
+        """All features of the words ``first:last``, by name."""
         found: Features = [("sentence", self.score)]
         self._shape(first, last, found)
         self._borders(first, last, found)
@@ -142,9 +114,9 @@ class _View:
         return found
 
     def _shape(self, first: int, last: int, found: Features) -> None:
-        kind = self.asked.kind
+        kind = self.question.answer
         inside = self.words[first:last]
-        shape = look(inside)
+        shape = shape_of(inside)
         found.append((f"fits:{kind}:{shape}", 1.0))
         if shape in _MEASURES:
             found.append((f"ends:{shape}:{inside[-1].kind}", 1.0))
@@ -152,7 +124,7 @@ class _View:
         found.append((f"length:{kind}:{min(last - first, 6)}", 1.0))
         held = {word.kind for word in inside}
         found.extend((f"holds:{inner}", 1.0) for inner in _INNER if inner in held)
-        if first == 0 and last == 1 and inside[0].kind is Class.NAME:
+        if first == 0 and last == 1 and inside[0].kind is WordClass.NAME:
             found.append(("opens sentence", 1.0))
 
     def _borders(self, first: int, last: int, found: Features) -> None:
@@ -164,21 +136,24 @@ class _View:
         found.append((f"first:{opening}", 1.0))
         found.append((f"last:{closing}", 1.0))
         found.append((f"after:{after or 'none'}", 1.0))
-        if before is opening is Class.NAME:
+        if before is opening is WordClass.NAME:
             found.append(("cuts name:left", 1.0))
-        if after is closing is Class.NAME:
+        if after is closing is WordClass.NAME:
             found.append(("cuts name:right", 1.0))
-        if before in (Class.LOWER, Class.PAST, Class.ING) and opening is Class.LOWER:
+        if (
+            before in (WordClass.LOWER, WordClass.PAST, WordClass.ING)
+            and opening is WordClass.LOWER
+        ):
             found.append(("cuts phrase:left", 1.0))
-        if after is closing is Class.LOWER:
+        if after is closing is WordClass.LOWER:
             found.append(("cuts phrase:right", 1.0))
         if before in _NUMERIC and opening in _NUMERIC:
             found.append(("cuts number:left", 1.0))
         if after in _NUMERIC and closing in _NUMERIC:
             found.append(("cuts number:right", 1.0))
-        if before is Class.OPEN and after is Class.CLOSE:
+        if before is WordClass.OPEN and after is WordClass.CLOSE:
             found.append(("in brackets", 1.0))
-        if before is after is Class.QUOTE:
+        if before is after is WordClass.QUOTE:
             found.append(("in quotes", 1.0))
 
     def _overlap(self, first: int, last: int, found: Features) -> None:
@@ -208,61 +183,61 @@ class _View:
         found.append(("near:closest", closest))
         found.append(("near:rarest", heaviest[1]))
         found.append(("covered", left + right))
-        found.append((f"left:{self.asked.kind}", left - right))
+        found.append((f"left:{self.question.answer}", left - right))
 
     def _company(self, first: int, last: int, found: Features) -> None:
-        asked, words = self.asked, self.words
+        question, words = self.question, self.words
         if self._neighbour(first - 1, -1) in self.places:
-            found += [("asked word before", 1.0), (f"asked word before:{asked.kind}", 1.0)]
+            found += [("asked word before", 1.0), (f"asked word before:{question.answer}", 1.0)]
         if self._neighbour(last, 1) in self.places:
-            found += [("asked word after", 1.0), (f"asked word after:{asked.kind}", 1.0)]
+            found += [("asked word after", 1.0), (f"asked word after:{question.answer}", 1.0)]
         if first and words[first - 1].lower in _LEADS:
-            found.append((f"led:{asked.kind}:{words[first - 1].lower}", 1.0))
+            found.append((f"led:{question.answer}:{words[first - 1].lower}", 1.0))
         if (
             first > 1
-            and words[first - 1].kind is Class.DETERMINER
-            and words[first - 2].kind is Class.AUXILIARY
+            and words[first - 1].kind is WordClass.DETERMINER
+            and words[first - 2].kind is WordClass.AUXILIARY
         ):
-            found.append((f"is a:{asked.kind}", 1.0))
-        if asked.verb:
-            if any(word.term == asked.verb for word in words[max(0, first - 4) : first]):
-                found.append((f"verb before:{asked.kind}", 1.0))
-            if any(word.term == asked.verb for word in words[last : last + 4]):
-                found.append((f"verb after:{asked.kind}", 1.0))
-        if asked.focus:
+            found.append((f"is a:{question.answer}", 1.0))
+        if question.verb:
+            if any(word.term == question.verb for word in words[max(0, first - 4) : first]):
+                found.append((f"verb before:{question.answer}", 1.0))
+            if any(word.term == question.verb for word in words[last : last + 4]):
+                found.append((f"verb after:{question.answer}", 1.0))
+        if question.focus:
             self._focus(first, last, found)
 
     def _focus(self, first: int, last: int, found: Features) -> None:
         """Where the noun of "which ..." or "how many ..." stands."""
-        focus, words = self.asked.focus, self.words
+        focus, words = self.question.focus, self.words
         if words[last - 1].term == focus:
             found.append(("noun:last", 1.0))
         elif last < len(words) and words[last].term == focus:
-            counted = self.asked.kind is Kind.NUMBER
+            counted = self.question.answer is AnswerKind.NUMBER
             found.append(("noun:after number" if counted else "noun:after", 1.0))
         elif any(word.term == focus for word in words[max(0, first - 2) : first]):
             found.append(("noun:before", 1.0))
 
     def _neighbour(self, place: int, step: int) -> int:
         """The first content word from here on, in the same clause; -1 if there is none."""
-        while 0 <= place < len(self.words) and self.words[place].kind is not Class.STOP:
+        while 0 <= place < len(self.words) and self.words[place].kind is not WordClass.STOP:
             if self.words[place].kind in CONTENT:
                 return place
             place += step
         return -1
 
 
-def look(words: Sequence[Word]) -> str:
-    """What a run of words looks like: a date, a number, a name, or plain words."""
+def shape_of(words: Sequence[Word]) -> str:
+    """The shape of a run of words: a date, a number, a name, or plain words."""
     kinds = {word.kind for word in words}
-    if Class.YEAR in kinds or Class.MONTH in kinds:
+    if WordClass.YEAR in kinds or WordClass.MONTH in kinds:
         return "date"
-    if any(word.lower in _TIME_WORDS for word in words[-2:]):
+    if any(word.lower in PERIOD_WORDS for word in words[-2:]):
         return "time"
-    if Class.NUMBER in kinds:
-        figures = any(w.kind is Class.NUMBER and not w.text[0].isalpha() for w in words)
+    if WordClass.NUMBER in kinds:
+        figures = any(w.kind is WordClass.NUMBER and not w.text[0].isalpha() for w in words)
         return "figures" if figures else "number word"
-    names = sum(word.kind is Class.NAME for word in words)
+    names = sum(word.kind is WordClass.NAME for word in words)
     if not names:
         return "plain"
     if names < sum(bool(word.term) for word in words):

@@ -40,15 +40,8 @@ from packwise.context.passage_features import (
 from packwise.context.trace import Dropped, DropReason, Selected
 from packwise.documents import Passage
 from packwise.language.analyzer import terms
-from packwise.language.answerability import (
-    NAME,
-    NO_ANSWER,
-    Answerability,
-    QuestionKind,
-    answerability,
-    asked_for,
-    kind_of,
-)
+from packwise.language.questions import NO_ANSWER, Answerability, answerability, parse_question
+from packwise.language.word_classes import NAME
 from packwise.models.base import Vectors
 from packwise.settings import Settings
 from packwise.stores import bm25
@@ -166,9 +159,10 @@ class EntryBuilder:
     """Makes the entries of one question."""
 
     def __init__(self, question: str, settings: Settings) -> None:
-        self.kind: QuestionKind = kind_of(question)
+        parsed = parse_question(question)
+        self.kind = parsed.kind
         self.question = question
-        self._asked = asked_for(self.kind)
+        self._asked = parsed.features
         self._keywords = keywords(question)
         self._question_words = frozenset(words(question))
         self._bonus = settings.packing_answerability_bonus

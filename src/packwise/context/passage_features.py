@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.documents import Passage
-from packwise.language.analyzer import terms
-from packwise.language.answerability import NAME, Features, find_features, find_names
+from packwise.language.analyzer import FUNCTION_WORDS, terms
 from packwise.language.sentences import sentence_spans
+from packwise.language.word_classes import NAME, Features, find_features, find_names
 
 Integers = NDArray[np.int64]
 
@@ -40,23 +40,6 @@ QUALITY_THRESHOLD = 0.3
 
 STUB_WORDS = 20
 """Sections with fewer words score 0."""
-
-STOP_WORDS: frozenset[str] = frozenset(
-    # determiners
-    "a an the this that these those each every some any no such "
-    # prepositions
-    "in of to for with by from at on into about as than through between after before during "
-    "over under out up down off "
-    # pronouns and question words
-    "i you he she it we they me him her us them my your his its our their who whom whose which "
-    "what when where why how there "
-    # auxiliaries
-    "am is are was were be been being have has had having do does did will would shall should "
-    "can could may might must "
-    # conjunctions and negation
-    "and or but nor so yet if then else because while not".split()
-)
-"""Function words: they match everywhere and say nothing about a section."""
 
 # Words per shingle, the unit in which repetition is measured.
 _SHINGLE = 5
@@ -230,7 +213,7 @@ def keywords(question: str) -> frozenset[str]:
 
 
 def _content_words(text: str) -> frozenset[str]:
-    return frozenset(words(text)) - STOP_WORDS
+    return frozenset(words(text)) - FUNCTION_WORDS
 
 
 def quality(word_count: int, matched: int, wanted: int) -> float:
@@ -281,7 +264,7 @@ def _is_definition(content: str, wanted: frozenset[str]) -> bool:
 
 
 def _is_signature(content: str, wanted: frozenset[str]) -> bool:
-    named = {part for word in wanted for part in _NAME_PARTS.findall(word)} - STOP_WORDS
+    named = {part for word in wanted for part in _NAME_PARTS.findall(word)} - FUNCTION_WORDS
     return any(
         named.intersection(_NAME_PARTS.findall(found["name"].lower()))
         for found in _SIGNATURE.finditer(content)

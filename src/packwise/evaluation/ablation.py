@@ -39,7 +39,6 @@ STAGES: tuple[AblationStage, ...] = (
     AblationStage("price of a token", "full-budget"),
     AblationStage("coverage packing", "seed"),
     AblationStage("everything above", "baseline"),
-    AblationStage("random walk", "walk", optional=True),
     AblationStage("PageRank blend", "pagerank", optional=True),
     AblationStage("MMR", "mmr", optional=True),
     AblationStage("cross-encoder", "crossencoder", optional=True),

@@ -27,7 +27,7 @@ from packwise.evaluation.calibration_metrics import (
 )
 from packwise.evaluation.data import DataSet, Question
 from packwise.evaluation.metrics import Grades, gold_answers, holds
-from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, Model, Signs, signs
+from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, LogisticModel, Signs, signs
 
 if TYPE_CHECKING:
     from packwise.candidates import Candidate
@@ -148,7 +148,7 @@ def fit(
     examples: Sequence[CalibrationExample],
     *,
     precision: float | None = None,
-    prior: Model | None = None,
+    prior: LogisticModel | None = None,
     facts: Mapping[str, Any] | None = None,
     embedder_version: str = "",
 ) -> Fit:
@@ -277,7 +277,7 @@ def logistic(
 
 
 def _regression(
-    names: Sequence[str], table: Floats, truth: Floats, penalty: float, prior: Model | None
+    names: Sequence[str], table: Floats, truth: Floats, penalty: float, prior: LogisticModel | None
 ) -> tuple[Floats, Floats, Floats, float]:
     """Means, scales, weights and bias. A sign that the prior lacks is pulled towards zero."""
     means, scales = table.mean(axis=0), table.std(axis=0)
@@ -294,11 +294,11 @@ def _regression(
 
 
 def _model(
-    names: Sequence[str], table: Floats, truth: Floats, penalty: float, prior: Model | None
-) -> Model:
+    names: Sequence[str], table: Floats, truth: Floats, penalty: float, prior: LogisticModel | None
+) -> LogisticModel:
     *found, bias = _regression(names, table, truth, penalty, prior)
     means, scales, weights = (tuple(round(float(v), 6) for v in values) for values in found)
-    return Model(tuple(names), means, scales, weights, round(bias, 6))
+    return LogisticModel(tuple(names), means, scales, weights, round(bias, 6))
 
 
 def _out_of_fold(
@@ -307,7 +307,7 @@ def _out_of_fold(
     truth: Floats,
     folds: NDArray[np.int64],
     penalty: float,
-    prior: Model | None,
+    prior: LogisticModel | None,
 ) -> Floats:
     found = np.zeros(len(truth))
     for fold in range(_FOLDS):

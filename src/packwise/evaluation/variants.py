@@ -35,7 +35,6 @@ OVERRIDES: Mapping[str, Mapping[str, Any]] = {
     "fixed-weights": {"query_adaptive_weights": False},
     "no-completion": {"completion": False},
     "no-graph": {"graph_ranking": "off"},
-    "walk": {"graph_ranking": "walk"},
     "pagerank": {"graph_ranking": "pagerank"},
     "crossencoder": {"reranker": "crossencoder"},
     "mmr": {"reranker": "mmr"},

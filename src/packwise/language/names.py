@@ -1,37 +1,32 @@
-"""What a text names, found by rule: names, identifiers, defined terms, titles, definitions.
+"""What a text names, found by rule: names, identifiers, defined terms and titles.
 
-Everything here is a pure function of the text, in time linear in it, so a store can be
-built one document at a time and a name means the same in a passage and in a question.
-Names are told by their capitals: a script without them yields identifiers and title
-mentions only. A doubtful word is left out or marked as not ``sure``; a wrong link between
-two passages costs more than a missed one.
+Everything here is a pure function of the text and linear in its length, so a name means the
+same in a passage and in a question. Capitals show what is a name: a script without them yields
+identifiers and title mentions only. A doubtful word is left out or marked as not ``sure``,
+because a wrong link between two passages costs more than a missed one.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from packwise.documents import Passage
-from packwise.language.sentences import sentence_spans
+from packwise.language.analyzer import fold
+from packwise.language.sentences import OPENING_WORDS
+from packwise.language.word_classes import MONTH_NAMES, WEEKDAYS
 
 RULES = "packwise-names-1"
-"""Name of these rules; a store keeps it and finds its entities anew when it changes."""
+"""Name of these rules; a store keeps it and finds its entities again when it changes."""
 
 MOST_NAME_WORDS = 8
-"""Words of the longest name: what is longer is a heading in capitals or a sentence."""
-
-MOST_NAMESAKES = 8
-"""Titles that may share an alias: what more articles are called says nothing about which."""
+"""Words in the longest name; anything longer is a heading in capitals or a sentence."""
 
 
 class Kind(StrEnum):
-    """What an entity is, as far as the rules can tell."""
+    """What an entity is, as far as the rules show."""
 
     NAME = "name"
     IDENTIFIER = "identifier"
@@ -44,7 +39,7 @@ class Name:
     """Something a text names: ``text == source[start:end]``.
 
     Names with equal ``key`` are the same entity. ``sure`` is false for a lone capitalised
-    word that opens a sentence: it counts where another passage has it beyond doubt.
+    word that opens a sentence: it counts only if another passage uses it as a sure name.
     """
 
     text: str
@@ -56,19 +51,8 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A sentence that says what its subject is."""
-
-    subject: str
-    key: str
-    text: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class ExtractedEntity:
-    """Something a language model found a passage to name."""
+    """Something a passage names, according to a language model."""
 
     name: str
     kind: str
@@ -77,7 +61,7 @@ class ExtractedEntity:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedFact:
-    """A statement about ``subject`` that a language model read in a passage."""
+    """A statement about ``subject`` that a language model found in a passage."""
 
     subject: str
     text: str
@@ -85,7 +69,7 @@ class ExtractedFact:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedRelation:
-    """What a language model read to tie ``source`` to ``target``."""
+    """How ``source`` is related to ``target``, according to a language model."""
 
     source: str
     relation: str
@@ -95,7 +79,7 @@ class ExtractedRelation:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What a language model read in the passage of this ``order_index``."""
+    """What a language model found in the passage of this ``order_index``."""
 
     order_index: int
     entities: tuple[ExtractedEntity, ...] = ()
@@ -103,24 +87,14 @@ class Extraction:
     relations: tuple[ExtractedRelation, ...] = ()
 
 
-_OPENERS = frozenset(
-    "a about above according across additionally after again against all along also although "
-    "among an and another any are around as at based because before below besides between both "
-    "but by can consequently could currently despite did do does due during each either even "
-    "eventually every few finally following for formerly from further furthermore given had has "
-    "have he hence her here his historically how however i if in indeed initially instead into "
-    "is it its just last later like many meanwhile might more moreover most much my near nearly "
-    "neither nevertheless no nor not now of often on once one only or originally other our over "
-    "perhaps previously rather recently she should similarly since so some sometimes soon still "
-    "such that the their them then there therefore these they this those though through "
-    "throughout thus to today together two under unlike until up upon us using was we were what "
-    "when where whereas whether which while who whom whose why will with within without would "
-    "yet you your".split()
+_OPENERS = (OPENING_WORDS - frozenset("first it's none note several three".split())) | frozenset(
+    "about above according across additionally again against along among around based below "
+    "besides between consequently could currently due either eventually following formerly "
+    "further historically initially into just last might near nevertheless originally previously "
+    "recently should similarly sometimes them throughout together up us using who whom whose "
+    "will would".split()
 )
-_CALENDAR = frozenset(
-    "january february march april may june july august september october november december "
-    "monday tuesday wednesday thursday friday saturday sunday".split()
-)
+CALENDAR = MONTH_NAMES | WEEKDAYS
 _HONORIFICS = frozenset("mr mrs ms messrs dr prof sir dame rev hon".split())
 _ARTICLES = frozenset(("the", "a", "an"))
 _ABBREVIATIONS = "St|Mt|Ft|Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Gen|Col|Lt|Capt|Sgt|Maj|Gov|Sen|Rep"
@@ -131,12 +105,10 @@ _LETTERS = rf"[^\W_]*+(?:[{_MARKS}][^\W_]*+)*+"
 _WORD = re.compile(rf"[^\W_]{_LETTERS}(?:['’][^\W_]{_LETTERS})*+")
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _PART = re.compile(r"\S+")
+_PARENTHESES = re.compile(r"\([^)]*(?:\)|$)")
 _NOT_TEXT = re.compile(r"[^\W_]+://\S++|www\.\S++|[\w.+-]++@[\w.-]++")
-# Each begins with what is rare in prose, so a text without code costs next to nothing.
-_CODE_SIGNS = (
-    re.compile(r"\.(?=[^\W\d])(?<=\w.)"),
-    re.compile(r"[A-Z](?<=[a-z].)"),
-)
+# Each begins with a character that is rare in prose, so a text without code costs little.
+_CODE_SIGNS = (re.compile(r"\.(?=[^\W\d])(?<=\w.)"), re.compile(r"[A-Z](?<=[a-z].)"))
 _IDENTIFIER = re.compile(
     r"""
     (?<![\w.@/\\#-])(?:
@@ -158,33 +130,13 @@ _CALLED = re.compile(
 )
 _LINE_REACH = 40
 _LOUD = 4
-"""Capitals in a row beyond which a word is a heading set in front of its text."""
-
-_DEFINITION = re.compile(
-    r"""
-    (?P<subject>(?:(?:The|A|An)\s)?+\S++(?:\s(?!(?:is|are|was|were|means|refers|stands)\s)\S++){0,9}?)
-    (?:\s\([^()]{1,80}\))?+,?
-    \s(?:(?:is|are|was|were)\s(?:(?:also|both|often|usually|typically)\s)?+
-         (?:an?|the|one\sof|any|defined\sas)
-       |means|refers\sto|stands\sfor)\s
-    """,
-    re.VERBOSE,
-)
-_NO_SUBJECT = (
-    frozenset(
-        "he her here his how i if in it its my she such that their then there these they this "
-        "those to we what when where which who why you your".split()
-    )
-    | _CALENDAR
-)
-_MOST_SUBJECT_WORDS = 8
+"""A longer word in capitals is a heading in front of its text."""
 
 
 def name_key(text: str) -> str:
-    """The form under which a name is compared: small letters, no accents, no articles, no
-    possessive, words parted by one space. Empty when there is no word in it."""
-    words = [_bare(word) for word in _PLAIN_WORD.findall(_fold(text))]
-    words = [word for word in words if word]
+    """The form in which names are compared: small letters without accents, articles or
+    possessive, one space between words. Empty if the text has no word."""
+    words = [bare for word in _PLAIN_WORD.findall(fold(text)) if (bare := _bare(word))]
     while len(words) > 1 and words[0] in _ARTICLES:
         del words[0]
     return " ".join(words)
@@ -195,12 +147,15 @@ def names_in(text: str) -> list[Name]:
 
     Years, months and weekdays are not entities.
     """
-    masked = [match.span() for match in _NOT_TEXT.finditer(text)] if _may_hold_urls(text) else []
+    may_hold_urls = "://" in text or "@" in text or "www." in text
+    masked = [match.span() for match in _NOT_TEXT.finditer(text)] if may_hold_urls else []
     found = list(_identifiers(text, masked))
-    taken = _Spans([*masked, *((name.start, name.end) for name in found)])
-    found.extend(name for name in _capitalised(text) if taken.free(name.start, name.end))
+    taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
+    runs = (run.span() for run in _runs().finditer(text))
+    names = (name for start, end in runs for name in _split_run(text, start, end))
+    found.extend(name for name in names if taken.free(name.start, name.end))
     terms = sorted([*_acronyms(text), *_called(text)], key=lambda name: (name.start, -name.end))
-    taken = _Spans([*masked, *((name.start, name.end) for name in found)])
+    taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
     past = 0
     for term in terms:
         if term.start >= past and taken.free(term.start, term.end):
@@ -210,32 +165,16 @@ def names_in(text: str) -> list[Name]:
     return found
 
 
-def facts_in(text: str) -> list[Fact]:
-    """The sentences of a text that define something ("X is a ...", "X refers to ...")."""
-    facts: list[Fact] = []
-    for start, end in sentence_spans(text):
-        match = _DEFINITION.match(text, start, end)
-        if match is None:
-            continue
-        subject = match["subject"].strip("\"'“”‘’*_`#, ")
-        words = subject.split()
-        key = name_key(subject)
-        if not key or len(words) > _MOST_SUBJECT_WORDS or _fold(words[0]) in _NO_SUBJECT:
-            continue
-        facts.append(Fact(subject, key, text[start:end], start, end))
-    return facts
-
-
 def title_aliases(title: str) -> tuple[str, ...]:
     """The keys under which other texts name an article of this title, the full title first.
 
-    ``Boston (band)`` is also named "Boston", ``Paris, Texas`` also "Paris". A question or
-    a sentence as title has none: nobody names an article that way.
+    ``Boston (band)`` is also named "Boston", ``Paris, Texas`` also "Paris". A title that is a
+    question or a sentence has none.
     """
     title = " ".join(title.split())
     if title.endswith("?"):
         return ()
-    plain = _without_parentheses(title)
+    plain = " ".join(_PARENTHESES.sub("", title).split())
     forms = [title, plain]
     head, comma, rest = plain.partition(",")
     if comma and rest and all(word[0].isupper() for word in _PLAIN_WORD.findall(head + rest)):
@@ -248,7 +187,7 @@ def title_aliases(title: str) -> tuple[str, ...]:
 
 
 class KeyMatcher:
-    """Finds names of which the keys are known in texts: longest match, word by word."""
+    """Finds names with known keys in texts: longest match, word by word."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._keys = frozenset(key for key in keys if key)
@@ -262,8 +201,8 @@ class KeyMatcher:
         """Where a text uses the keys as names, in order, without overlap.
 
         Capitals tell a name from ordinary words ("the Long Walk", not "a long walk"); in a
-        text without any, keys of two or more words count as they stand. A lone word inside
-        a longer name ("York" in "New York") is no mention.
+        text without capitals, any key of two or more words counts. A lone word inside a longer
+        name ("York" in "New York") does not.
         """
         words = _Words(text)
         keys = words.keys
@@ -279,132 +218,61 @@ class KeyMatcher:
                     continue
                 sure = _used_as_name(words, at, length, cased)
                 if sure is not None:
-                    start, end = words.start(at), words.end(at + length - 1)
+                    start, end = words.spans[at][0], words.spans[at + length - 1][1]
                     found.append(Name(text[start:end], key, Kind.TITLE, start, end, sure))
                     past = at + length
                     break
         return found
 
 
-class AliasIndex:
-    """Which articles a text mentions, by title or alias.
-
-    ``entries`` are (document id, title); several documents may share a title. Aliases of
-    more than ``MOST_NAMESAKES`` different titles are left out.
-    """
-
-    def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
-        documents: dict[str, dict[str, None]] = {}
-        titles: dict[str, set[str]] = {}
-        for document, title in entries:
-            for alias in title_aliases(title):
-                documents.setdefault(alias, {})[document] = None
-                titles.setdefault(alias, set()).add(name_key(title))
-        self._documents = {
-            alias: tuple(found)
-            for alias, found in documents.items()
-            if len(titles[alias]) <= MOST_NAMESAKES
-        }
-        self._titles = {alias: len(titles[alias]) for alias in self._documents}
-        self._matcher = KeyMatcher(self._documents)
-
-    def __len__(self) -> int:
-        return len(self._documents)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._documents)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._documents
-
-    def documents(self, key: str) -> tuple[str, ...]:
-        """The documents an alias may mean, in the order they were given."""
-        return self._documents.get(key, ())
-
-    def namesakes(self, key: str) -> int:
-        """How many different titles share an alias; 0 for none."""
-        return self._titles.get(key, 0)
-
-    def mentions(self, text: str) -> list[Name]:
-        """The aliases a text uses as names, as ``KeyMatcher.mentions`` finds them."""
-        return self._matcher.mentions(text)
-
-
-def passage_names(passage: Passage, aliases: AliasIndex | None = None) -> list[Name]:
-    """Each entity a passage mentions, once: what is stored with it.
-
-    Its section's heading is read too; offsets of what stands only there are -1. With
-    ``aliases``, mentions of other articles' titles are among them. A name is sure when one
-    of its mentions is.
-    """
-    by_key: dict[str, Name] = {}
-    found = names_in(passage.text)
-    if aliases is not None:
-        found += aliases.mentions(passage.text)
-    if passage.header:
-        found += [
-            Name(name.text, name.key, name.kind, -1, -1, name.sure)
-            for name in names_in(passage.header)
-        ]
-    for name in found:
-        known = by_key.get(name.key)
-        if known is None or (name.sure and not known.sure):
-            by_key[name.key] = name
-    return list(by_key.values())
-
-
 def phrases(text: str, most_words: int = 64) -> list[str]:
-    """The keys of every run of words a question might name something with, longest first:
-    what to look up in a store. Only the first ``most_words`` words are taken."""
+    """The keys of all runs of words that may name something in a store, longest first.
+
+    Only the first ``most_words`` words of the text are used.
+    """
     words = _Words(text).keys[:most_words]
-    runs: dict[str, None] = {}
-    for length in range(min(MOST_NAME_WORDS, len(words)), 0, -1):
-        for at in range(len(words) - length + 1):
-            runs[" ".join(words[at : at + length])] = None
-    return [run for run in runs if _can_be_named(run)]
+    runs = (
+        " ".join(words[at : at + length])
+        for length in range(min(MOST_NAME_WORDS, len(words)), 0, -1)
+        for at in range(len(words) - length + 1)
+    )
+    return [run for run in dict.fromkeys(runs) if _can_be_named(run)]
 
 
 class _Words:
-    """The words of a text as keys have them, articles included, and where they stand.
+    """The words of a text in the form of keys, with articles, and their places.
 
-    Places are looked up when first asked for: most texts mention nothing.
+    Places are computed when first needed: most texts mention nothing.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._spans: list[tuple[int, int]] | None = None
         if text.isascii():
             self.keys = _PLAIN_WORD.findall(text.lower())
             if "'" in text:
                 self.keys = [_bare(key) if "'" in key else key for key in self.keys]
         else:
-            self.keys = []
-            self._spans = []
-            for match in _WORD.finditer(text):
-                # A ligature or a compatibility form can fold into several words.
-                for part in _PLAIN_WORD.findall(_fold(match[0])):
-                    self.keys.append(_bare(part))
-                    self._spans.append(match.span())
+            # A ligature or a compatibility form can fold into several words.
+            found = [
+                (_bare(part), match.span())
+                for match in _WORD.finditer(text)
+                for part in _PLAIN_WORD.findall(fold(match[0]))
+            ]
+            self.keys = [key for key, _ in found]
+            self.spans = [span for _, span in found]
 
-    def start(self, at: int) -> int:
-        return self._places()[at][0]
-
-    def end(self, at: int) -> int:
-        return self._places()[at][1]
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        return [match.span() for match in _PLAIN_WORD.finditer(self.text)]
 
     def capitalised(self, at: int) -> bool:
-        return self.text[self.start(at)].isupper()
-
-    def _places(self) -> list[tuple[int, int]]:
-        if self._spans is None:
-            self._spans = [match.span() for match in _PLAIN_WORD.finditer(self.text)]
-        return self._spans
+        return self.text[self.spans[at][0]].isupper()
 
 
-class _Spans:
-    """Spans of a text that are spoken for; asked in rising order, one look each."""
+class _TakenSpans:
+    """Spans of a text that are taken; ask for free ones in rising order."""
 
-    def __init__(self, spans: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
         self._spans = sorted(spans)
         self._at = 0
 
@@ -412,15 +280,6 @@ class _Spans:
         while self._at < len(self._spans) and self._spans[self._at][1] <= start:
             self._at += 1
         return self._at == len(self._spans) or self._spans[self._at][0] >= end
-
-
-def _fold(text: str) -> str:
-    if text.isascii():
-        return text.lower()
-    # Decomposed first: a compatibility form may hide a capital.
-    folded = unicodedata.normalize("NFKD", text).casefold()
-    decomposed = unicodedata.normalize("NFKD", folded)
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
 def _bare(word: str) -> str:
@@ -431,25 +290,11 @@ def _bare(word: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def _capital() -> str:
-    """A character class of all capitals of the Basic Multilingual Plane."""
-    ranges: list[str] = []
-    first = None
-    for code in range(min(0x10000, sys.maxunicode) + 1):
-        letter = chr(code)
-        if letter.isupper() or letter.istitle():
-            first = code if first is None else first
-        elif first is not None:
-            ranges.append(f"{chr(first)}-{chr(code - 1)}")
-            first = None
-    return f"[{''.join(ranges)}]"
-
-
-@lru_cache(maxsize=1)
 def _runs() -> re.Pattern[str]:
     """Capitalised words in a row, with the small words that link them."""
     # Groups repeat a bounded number of times: unbounded ones take quadratic time.
-    capital = _capital()
+    capitals = (chr(code) for code in range(0x10000))
+    capital = f"[{''.join(c for c in capitals if c.isupper() or c.istitle())}]"
     word = (
         rf"(?:(?:{capital}\.){{1,8}}+(?:{capital}(?![^\W_]))?+"
         rf"|(?:{_ABBREVIATIONS})\.(?=[ \n]{capital})"
@@ -460,11 +305,6 @@ def _runs() -> re.Pattern[str]:
         rf"(?:[ \n](?:(?:{_LINKS})[ \n](?:the[ \n])?+)?+{word}){{0,32}}+"
         r"(?:[ ]\d{1,3}(?![\w.,%°]))?+"
     )
-
-
-def _capitalised(text: str) -> Iterator[Name]:
-    for match in _runs().finditer(text):
-        yield from _split_run(text, match.start(), match.end())
 
 
 def _split_run(text: str, start: int, end: int) -> Iterator[Name]:
@@ -480,7 +320,7 @@ def _split_run(text: str, start: int, end: int) -> Iterator[Name]:
 def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]) -> bool:
     """Whether a sentence or a line ends between two capitalised words."""
     ended = before[0].endswith(".") or (len(before[0]) > _LOUD and before[0].isupper())
-    if ended and _fold(after[0]) in _OPENERS:
+    if ended and fold(after[0]) in _OPENERS:
         return True
     if text[before[2]] != "\n":
         return False
@@ -490,15 +330,10 @@ def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]
 
 def _name_of(text: str, parts: Sequence[tuple[str, int, int]]) -> Iterator[Name]:
     opens = _opens_sentence(text, parts[0][1])
-    at = 0
-    while at < len(parts):
-        word = _fold(parts[at][0]).rstrip(".")
-        if word in _HONORIFICS or word in _ARTICLES or (opens and word in _OPENERS):
-            at += 1
-        else:
-            break
     alone = len(parts) == 1
-    parts = parts[at:]
+    skipped = _HONORIFICS | _ARTICLES | (_OPENERS if opens else frozenset())
+    while parts and fold(parts[0][0]).rstrip(".") in skipped:
+        parts = parts[1:]
     if not parts or len(parts) > MOST_NAME_WORDS or not parts[0][0][0].isupper():
         return
     start, end = parts[0][1], parts[-1][2]
@@ -521,30 +356,21 @@ def _opens_sentence(text: str, start: int) -> bool:
 
 
 def _can_be_named(key: str) -> bool:
-    """Whether a key can stand for something: not a number, a letter, or a word that every
-    text holds."""
+    """Whether a key can be a name: not a number, a letter, or a word that every text holds."""
     if not key or len(key) < 2:
         return False
     if " " in key:
         # A date ("may 1984") is not an entity, nor is a lone number with an article.
-        return any(not word.isdigit() and word not in _CALENDAR for word in key.split())
-    return not (key.isdigit() or key in _OPENERS or key in _CALENDAR or key in _HONORIFICS)
-
-
-def _may_hold_urls(text: str) -> bool:
-    return "://" in text or "@" in text or "www." in text
-
-
-def _may_hold_code(text: str) -> bool:
-    return any(sign in text for sign in ("_", "()", "::", "->")) or any(
-        sign.search(text) for sign in _CODE_SIGNS
-    )
+        return any(not word.isdigit() and word not in CALENDAR for word in key.split())
+    return not (key.isdigit() or key in _OPENERS or key in CALENDAR or key in _HONORIFICS)
 
 
 def _identifiers(text: str, masked: Sequence[tuple[int, int]]) -> Iterator[Name]:
-    if not _may_hold_code(text):
+    if not any(sign in text for sign in ("_", "()", "::", "->")) and not any(
+        sign.search(text) for sign in _CODE_SIGNS
+    ):
         return
-    taken = _Spans(masked)
+    taken = _TakenSpans(masked)
     for match in _IDENTIFIER.finditer(text):
         found = match[0]
         bare = found.removesuffix("()")
@@ -552,7 +378,7 @@ def _identifiers(text: str, masked: Sequence[tuple[int, int]]) -> Iterator[Name]
             continue
         if _is_glued(text, found, match.start()):
             continue
-        yield Name(found, _fold(bare), Kind.IDENTIFIER, match.start(), match.end())
+        yield Name(found, fold(bare), Kind.IDENTIFIER, match.start(), match.end())
 
 
 def _is_glued(text: str, found: str, start: int) -> bool:
@@ -575,7 +401,7 @@ def _acronyms(text: str) -> Iterator[Name]:
         reach = max(0, end - _ACRONYM_REACH)
         before = list(_PLAIN_WORD.finditer(text, reach, max(reach, end)))[-len(letters) :]
         if len(before) == len(letters) and all(
-            _fold(word[0])[:1] == letter for word, letter in zip(before, letters, strict=True)
+            fold(word[0])[:1] == letter for word, letter in zip(before, letters, strict=True)
         ):
             start = before[0].start()
             yield Name(text[start:end], name_key(text[start:end]), Kind.TERM, start, end)
@@ -589,28 +415,17 @@ def _called(text: str) -> Iterator[Name]:
             yield Name(match[1], key, Kind.TERM, match.start(1), match.end(1))
 
 
-def _without_parentheses(title: str) -> str:
-    head, bracket, rest = title.partition("(")
-    while bracket:
-        _, closed, rest = rest.partition(")")
-        if not closed:
-            break
-        more, bracket, rest = rest.partition("(")
-        head += more
-    return " ".join(head.split())
-
-
 def _alias_key(form: str) -> str:
     if _IDENTIFIER.fullmatch(form):
-        return _fold(form.removesuffix("()"))
+        return fold(form.removesuffix("()"))
     key = name_key(form)
     return key if key.count(" ") < MOST_NAME_WORDS else ""
 
 
 def _used_as_name(words: _Words, at: int, length: int, cased: bool) -> bool | None:
-    """Whether words that form an alias are used as a name here: surely (true), perhaps
-    (false), or not at all (``None``)."""
-    opens = _opens_sentence(words.text, words.start(at))
+    """Whether words that form an alias are used as a name here; ``False`` is perhaps, ``None``
+    is no."""
+    opens = _opens_sentence(words.text, words.spans[at][0])
     if length == 1:
         if not words.capitalised(at) or _inside_longer_name(words, at):
             return None
@@ -627,12 +442,12 @@ def _inside_longer_name(words: _Words, at: int) -> bool:
     """Whether the word next to this one belongs to the same name."""
     if at > 0 and _joined(words, at - 1) and words.capitalised(at - 1):
         before = words.keys[at - 1]
-        if before not in _OPENERS or not _opens_sentence(words.text, words.start(at - 1)):
+        if before not in _OPENERS or not _opens_sentence(words.text, words.spans[at - 1][0]):
             return before not in _ARTICLES
     return at + 1 < len(words.keys) and _joined(words, at) and words.capitalised(at + 1)
 
 
 def _joined(words: _Words, at: int) -> bool:
     """Whether a word and the next are parted by one space, hyphen or ampersand."""
-    end = words.end(at)
-    return words.start(at + 1) == end + 1 and words.text[end] in " -&"
+    end = words.spans[at][1]
+    return words.spans[at + 1][0] == end + 1 and words.text[end] in " -&"

@@ -1,19 +1,66 @@
-"""What a question asks for: the kind of its answer, its words and how much each counts."""
+"""A question, parsed once: its intent, its kind, the answer it wants, its words and names.
+
+Search weighs its legs by the ``intent``, packing favours passages that hold what the ``kind``
+asks for, and extraction looks for the ``answer``. All three come from one reading of the
+question word and the words after it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from packwise.language.analyzer import terms
-from packwise.language.word_classes import Class, Word, words_of
+from packwise.language.names import Kind, Name, names_in
+from packwise.language.word_classes import (
+    CONTENT,
+    DATE,
+    DEFINITION,
+    DURATION,
+    LIST,
+    NAME,
+    NUMBER,
+    QUANTITY,
+    STEPS,
+    Features,
+    Word,
+    WordClass,
+    words_of,
+)
 
-Rarity = Callable[[str], float]
+MOST_CHARACTERS = 4000
+"""Characters of a question that are parsed; a longer text is a document, not a question."""
 
 
-class Kind(StrEnum):
-    """The kind of answer a question asks for."""
+class Intent(StrEnum):
+    """What a question is after."""
+
+    LOOKUP = "lookup"
+    COMPARISON = "comparison"
+    MEASUREMENT = "measurement"
+    PROCEDURE = "procedure"
+    DEFINITION = "definition"
+    EXPLORATORY = "exploratory"
+
+
+class QuestionKind(StrEnum):
+    """What a passage must hold to answer a question."""
+
+    WHO = "who"
+    WHEN = "when"
+    WHERE = "where"
+    HOW_MANY = "how_many"
+    HOW_LONG = "how_long"
+    WHAT_IS = "what_is"
+    HOW_TO = "how_to"
+    OTHER = "other"
+
+
+class AnswerKind(StrEnum):
+    """The kind of phrase that answers a question; ``span_weights.json`` is fitted on these."""
 
     PERSON = "person"
     TIME = "time"
@@ -29,116 +76,220 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A question taken apart.
+class ParsedQuestion:
+    """A parsed question.
 
-    ``weights`` gives each term its share of the question by rarity (they sum to 1);
-    ``focus`` is the term of the noun after "which" or "how many", ``verb`` that of what is
-    said to happen; both may be empty.
+    ``weights`` gives each term its share of the question (they sum to 1). ``focus`` is the term
+    of the noun after "which" or "how many", ``verb`` that of the main verb; both may be empty.
     """
 
     text: str
-    kind: Kind
-    weights: Mapping[str, float]
+    intent: Intent
+    kind: QuestionKind
+    answer: AnswerKind
+    names: tuple[Name, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict[str, float])
     focus: str = ""
     verb: str = ""
 
+    @property
+    def features(self) -> Features:
+        """The features of a text that answers, any of them."""
+        return _WANTED.get(self.kind, 0)
 
-_QUESTION_WORDS = frozenset(
-    term
-    for word in "what who whom whose when where which why how many much did do does name".split()
-    for term in terms(word)
+    def weighted(self, rarity: Callable[[str], float]) -> ParsedQuestion:
+        """The question with its terms weighted by how rare they are in a store."""
+        shares = {term: max(rarity(term), 1e-6) for term in self.weights}
+        total = sum(shares.values())
+        return replace(self, weights={term: share / total for term, share in shares.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Answerability:
+    """The bonus of a text for a question, the features it is given for, and whether the text
+    holds what the question asks for."""
+
+    bonus: float
+    features: tuple[str, ...]
+    matches: bool
+
+
+NO_ANSWER = Answerability(0.0, (), False)
+
+# Nearly every text holds a number or a name: they count only where the question asks for them.
+_COUNTED: dict[Features, str] = {
+    QUANTITY: "quantity",
+    DATE: "date",
+    DURATION: "duration",
+    DEFINITION: "definition",
+    LIST: "list",
+    STEPS: "steps",
+}
+_WANTED: dict[QuestionKind, Features] = {
+    QuestionKind.WHO: NAME,
+    QuestionKind.WHERE: NAME,
+    QuestionKind.WHEN: DATE,
+    QuestionKind.HOW_MANY: NUMBER | QUANTITY,
+    QuestionKind.HOW_LONG: DURATION,
+    QuestionKind.WHAT_IS: DEFINITION,
+    QuestionKind.HOW_TO: STEPS | LIST,
+}
+_KINDS = {
+    AnswerKind.PERSON: QuestionKind.WHO,
+    AnswerKind.PLACE: QuestionKind.WHERE,
+    AnswerKind.TIME: QuestionKind.WHEN,
+    AnswerKind.NUMBER: QuestionKind.HOW_MANY,
+    AnswerKind.DEFINITION: QuestionKind.WHAT_IS,
+}
+_MEASURED = (QuestionKind.HOW_MANY, QuestionKind.HOW_LONG, QuestionKind.WHEN)
+
+_ASKING: dict[str, AnswerKind | None] = {
+    **dict.fromkeys(("who", "whom", "whose"), AnswerKind.PERSON),
+    "when": AnswerKind.TIME,
+    "where": AnswerKind.PLACE,
+    "why": AnswerKind.REASON,
+    **dict.fromkeys(("what", "which", "how")),
+}
+QUESTION_TERMS = frozenset(
+    term for word in (*_ASKING, *"many much did do does name".split()) for term in terms(word)
 )
-_ASKING = frozenset("what who whom whose when where which why how".split())
+"""Index terms that only say that something is asked."""
+
 _MEASURES = frozenset(
     "many much old long far tall large big high fast deep wide few heavy hot cold".split()
 )
+_DURATIONS = frozenset("long often soon".split())
+_DOERS = frozenset("i you we one".split())
 _DO = frozenset("did does do can could would will".split())
 _HELPERS = _DO | frozenset("was were is are has have had".split())
-_NOUNS: tuple[tuple[Kind, frozenset[str]], ...] = (
-    (
-        Kind.TIME,
-        frozenset("year date month century decade day time era period season".split()),
-    ),
-    (
-        Kind.PLACE,
-        frozenset(
+_NOUNS = {
+    noun: kind
+    for kind, nouns in (
+        (AnswerKind.TIME, "year date month century decade day time era period season"),
+        (
+            AnswerKind.PLACE,
             "city country state region continent river ocean sea island town village place "
-            "location area province county district capital nation kingdom part".split()
+            "location area province county district capital nation kingdom part",
         ),
-    ),
-    (
-        Kind.NUMBER,
-        frozenset(
+        (
+            AnswerKind.NUMBER,
             "percentage percent number amount population price cost rate ratio proportion share "
-            "age size length height distance speed temperature total value".split()
+            "age size length height distance speed temperature total value",
         ),
-    ),
-    (
-        Kind.PERSON,
-        frozenset(
+        (
+            AnswerKind.PERSON,
             "person man woman king queen president emperor scientist author writer leader "
             "physicist mathematician philosopher general architect engineer artist composer "
-            "director explorer pope bishop politician inventor duke chemist individual".split()
+            "director explorer pope bishop politician inventor duke chemist individual",
         ),
-    ),
+    )
+    for noun in nouns.split()
+}
+
+_QUOTED = re.compile(r"[\"“”«»][^\"“”«»]{2,200}[\"“”«»]|`[^`]{2,200}`")
+_COMPARES = re.compile(
+    r"\b(?:differences?\s+between|differ\s+from|compared?\s+(?:to|with)|versus|vs\.?"
+    r"|(?:better|worse|faster|older|larger|bigger|smaller|higher|cheaper)\s+than"
+    r"|in\s+common|which\s+\w+\s+(?:is|was|has|had)\s+(?:\w+er|more|less)\b)",
+    re.IGNORECASE,
 )
-_FUNCTION = frozenset(
-    {
-        Class.DETERMINER,
-        Class.PREPOSITION,
-        Class.CONJUNCTION,
-        Class.RELATIVE,
-        Class.AUXILIARY,
-        Class.PRONOUN,
-        Class.COMMA,
-        Class.OPEN,
-        Class.CLOSE,
-        Class.QUOTE,
-        Class.DASH,
-        Class.STOP,
-        Class.ADVERB,
-    }
+_PROCEDURE = re.compile(
+    r"^\s*(?:\w+\s+){0,3}?how\s+(?:do|does|can|could|should|would|to|must)\b"
+    r"|\b(?:steps?\s+to|way\s+to|instructions?\s+(?:for|to)|best\s+practice)\b"
+    r"|^\s*(?:install|configure|set\s+up|create|build|fix|enable|disable)\b",
+    re.IGNORECASE,
 )
+_MEANING = re.compile(
+    r"\b(?:define|definition\s+of|meaning\s+of|stands?\s+for)\b"
+    r"|\bwhat\s+(?:does|do|did)\b.*\b(?:mean|refer\s+to)\b"
+    r"|\bwhat\s+is\s+(?:meant\s+by|another\s+(?:name|word|term))\b"
+    r"|\b(?:called|known\s+as|termed)\s*\??\s*$",
+    re.IGNORECASE,
+)
+_SHORT_DEFINITION = re.compile(
+    r"^\s*(?:what|who)\s+(?:is|are|was|were|'s)\s+(?:an?\s+|the\s+)?(?:\S++\s*+){1,4}$",
+    re.IGNORECASE,
+)
+_OPENING = 500
+"""Characters in which a question says what it is after."""
 
 
-def take_apart(question: str, rarity: Rarity) -> Asked:
-    """The question as ``Asked``; ``rarity`` says how rare a term is in the store."""
-    found = [t for t in dict.fromkeys(terms(question)) if t not in _QUESTION_WORDS]
-    shares = {term: max(rarity(term), 1e-6) for term in found}
-    total = sum(shares.values())
-    weights = {term: share / total for term, share in shares.items()}
-    words = words_of(question)
+@lru_cache(maxsize=256)
+def parse_question(text: str) -> ParsedQuestion:
+    """What a question asks for. Any text can be parsed."""
+    read = text[:MOST_CHARACTERS]
+    names = tuple(names_in(read))
+    found = [term for term in dict.fromkeys(terms(read)) if term not in QUESTION_TERMS]
+    weights = {term: 1.0 / len(found) for term in found}
+    words = words_of(read)
     at = next((i for i, word in enumerate(words) if word.lower in _ASKING), None)
-    if at is None:
-        return Asked(question, Kind.OTHER, weights)
-    kind, focus = _kind_and_focus(words[at].lower, words[at + 1 :])
-    return Asked(question, kind, weights, focus, _verb(words[at].lower, words[at + 1 :]))
+    answer, focus, verb, asking, rest = AnswerKind.OTHER, "", "", "", words
+    if at is not None:
+        asking, rest = words[at].lower, words[at + 1 :]
+        answer, focus = _answer_and_focus(asking, rest)
+        verb = _verb(asking, rest)
+    opening = read[:_OPENING]
+    kind = _kind(answer, asking, rest, opening)
+    intent = _intent(opening, kind, names)
+    return ParsedQuestion(text, intent, kind, answer, names, weights, focus, verb)
 
 
-def _kind_and_focus(asking: str, rest: Sequence[Word]) -> tuple[Kind, str]:
+@lru_cache(maxsize=1024)
+def answerability(features: Features, matches: bool, scale: float) -> Answerability:
+    """The bonus for a text that holds these features: 0, or 0.5 to 1.5 times ``scale``.
+
+    ``matches`` says that one of them is what the question asks for. Features show what a text
+    could answer, not whether it does, so they move a score by little.
+    """
+    names = tuple(name for feature, name in _COUNTED.items() if features & feature)
+    strength = (0.0, 0.5, 0.75)[min(len(names), 2)]
+    if matches:
+        strength = max(strength, 0.5) + 0.75
+    return Answerability(strength * scale, names, matches)
+
+
+def _intent(opening: str, kind: QuestionKind, names: Sequence[Name]) -> Intent:
+    if _QUOTED.search(opening) or any(
+        name.kind is Kind.IDENTIFIER and name.start < _OPENING for name in names
+    ):
+        return Intent.LOOKUP
+    if _COMPARES.search(opening):
+        return Intent.COMPARISON
+    short = _SHORT_DEFINITION.search(opening)
+    if kind in _MEASURED and not short:
+        return Intent.MEASUREMENT
+    if _PROCEDURE.search(opening):
+        return Intent.PROCEDURE
+    if short or _MEANING.search(opening):
+        return Intent.DEFINITION
+    return Intent.EXPLORATORY
+
+
+def _kind(answer: AnswerKind, asking: str, rest: Sequence[Word], opening: str) -> QuestionKind:
+    following = [word.lower for word in rest[:2]]
+    if asking == "how" and following:
+        if following[0] in _DURATIONS:
+            return QuestionKind.HOW_LONG
+        if following[0] == "to" or following[-1] in _DOERS:
+            return QuestionKind.HOW_TO
+    if answer not in _KINDS and _MEANING.search(opening):
+        return QuestionKind.WHAT_IS
+    return _KINDS.get(answer, QuestionKind.OTHER)
+
+
+def _answer_and_focus(asking: str, rest: Sequence[Word]) -> tuple[AnswerKind, str]:
     following = rest[0].lower if rest else ""
     if asking == "how":
         if following == "often":
-            return Kind.TIME, ""
+            return AnswerKind.TIME, ""
         if following not in _MEASURES:
-            return Kind.MANNER, ""
+            return AnswerKind.MANNER, ""
         counted = following in ("many", "much") and len(rest) > 1
-        return Kind.NUMBER, rest[1].term if counted else ""
-    fixed = {
-        "who": Kind.PERSON,
-        "whom": Kind.PERSON,
-        "whose": Kind.PERSON,
-        "when": Kind.TIME,
-        "where": Kind.PLACE,
-        "why": Kind.REASON,
-    }
-    if asking in fixed:
-        return fixed[asking], ""
-    return _which(following, rest)
+        return AnswerKind.NUMBER, rest[1].term if counted else ""
+    return (fixed, "") if (fixed := _ASKING[asking]) else _which(following, rest)
 
 
-def _which(following: str, rest: Sequence[Word]) -> tuple[Kind, str]:
+def _which(following: str, rest: Sequence[Word]) -> tuple[AnswerKind, str]:
     """What "what" or "which" asks for, from the noun that goes with it."""
     if following in ("kind", "kinds", "type", "types", "sort"):
         rest = rest[2:]
@@ -146,42 +297,38 @@ def _which(following: str, rest: Sequence[Word]) -> tuple[Kind, str]:
     linking = not noun and following in ("is", "was", "are", "were")
     if linking:
         after = rest[1:]
-        while after and after[0].kind is Class.DETERMINER:
+        while after and after[0].kind is WordClass.DETERMINER:
             after = after[1:]
         noun = _content_run(after)
     focus = "" if linking or not noun else noun[min(len(noun), 2) - 1].term
     for word in noun[:3]:
-        for kind, listed in _NOUNS:
-            if word.lower in listed or _singular(word.lower) in listed:
-                return kind, focus
+        kind = _NOUNS.get(word.lower) or _NOUNS.get(_singular(word.lower))
+        if kind is not None:
+            return kind, focus
     if linking:
-        return Kind.DEFINITION, ""
+        return AnswerKind.DEFINITION, ""
     if noun:
-        return Kind.WHICH, focus
-    return (Kind.OBJECT if following in _HELPERS else Kind.THING), ""
+        return AnswerKind.WHICH, focus
+    return (AnswerKind.OBJECT if following in _HELPERS else AnswerKind.THING), ""
 
 
 def _verb(asking: str, rest: Sequence[Word]) -> str:
-    """The term of what is said to happen, guessed from where the helping verb stands."""
-    plain = (Class.LOWER, Class.PAST, Class.ING)
+    """The term of the main verb, guessed from where the helping verb stands."""
+    plain = (WordClass.LOWER, WordClass.PAST, WordClass.ING)
     helper = next((i for i, word in enumerate(rest) if word.lower in _HELPERS), None)
     if helper is None:
         first = rest[0] if asking in ("who", "what", "which") and rest else None
         return first.term if first is not None and first.kind in plain else ""
     after = [word for word in rest[helper + 1 :] if word.kind in plain]
-    if helper <= 3 and rest[helper].lower in _DO:
-        return after[-1].term if after else ""
-    past = [word for word in after if word.kind is Class.PAST]
-    return past[0].term if past else (after[-1].term if after else "")
+    past = [word for word in after if word.kind is WordClass.PAST]
+    if past and not (helper <= 3 and rest[helper].lower in _DO):
+        return past[0].term
+    return after[-1].term if after else ""
 
 
 def _content_run(words: Sequence[Word]) -> list[Word]:
-    run: list[Word] = []
-    for word in words:
-        if word.kind in _FUNCTION:
-            break
-        run.append(word)
-    return run
+    end = next((i for i, word in enumerate(words) if word.kind not in CONTENT), len(words))
+    return list(words[:end])
 
 
 def _singular(word: str) -> str:

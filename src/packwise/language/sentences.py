@@ -1,19 +1,17 @@
 """Where sentences begin and end, by rule, in time linear in the text.
 
-Written for English prose and technical text; full stops of other scripts count too. A
-border that is missed makes a sentence too long and a false one tears a thought, so where
-the rules are in doubt they do not split.
+Written for English prose and technical text; full stops of other scripts count too. When in
+doubt the rules do not split: a sentence that is too long does less harm than half of one.
 """
 
 from __future__ import annotations
 
 import re
 
-# The characters a border can begin with; searching for these alone is ten times faster than
-# trying the rules at every character.
+# The characters a border can begin with: searching for these first is ten times faster.
 _MARK = re.compile(r"[\n.!?…؟۔।॥。｡！？]")
 # Every alternative consumes what it looked at (possessive quantifiers) or looks no further
-# than its own line, so no character is read more than a few times, whatever the text.
+# than its own line, so the time is linear in any text.
 _CANDIDATE = re.compile(
     r"""
       (?P<blank>\n[^\S\n]*+\n)
@@ -52,7 +50,7 @@ _DOUBTFUL = frozenset(
     "inc ltd co corp bros jr sr st ave blvd rd mt ft dept univ assn est al ed eds trans lit "
     "ph.d bc ad am pm u.s u.k".split()
 )
-_OPENING_WORDS = frozenset(
+OPENING_WORDS = frozenset(
     "a after all also although an and another any are as at because before both but by can "
     "despite did do does during each even every few finally first for from furthermore given "
     "had has have he hence her here his how however i if in indeed instead is it it's its "
@@ -62,6 +60,8 @@ _OPENING_WORDS = frozenset(
     "through thus to today two under unlike until upon was we were what when where whereas "
     "whether which while why with within without yet you your".split()
 )
+"""Words that often open a sentence."""
+
 _LOWERCASE_SAMPLE = 4096
 _WORD_REACH = 24
 
@@ -70,10 +70,10 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     """The sentences of a text as ``(start, end)``, in order and without surrounding space.
 
     Together they hold every character that is not white space. A blank line always ends a
-    sentence, a list item or table row begins one; other line breaks are plain space.
+    sentence, and a list item or table row begins one; other line breaks are plain space.
     """
     spans: list[tuple[int, int]] = []
-    reader = _Reader(text)
+    rules = _StopRules(text)
     begin = _after_space(text, 0)
     position = 0
     while mark := _MARK.search(text, position):
@@ -85,7 +85,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
         kind = match.lastgroup
         if kind in ("blank", "line"):
             end = match.start()
-        elif kind == "wide" or reader.ends_sentence(begin, match.start(), match.end()):
+        elif kind == "wide" or rules.ends_sentence(begin, match.start(), match.end()):
             end = match.end()
         else:
             continue
@@ -102,16 +102,16 @@ def _after_space(text: str, position: int) -> int:
     return found.end() if found else position
 
 
-class _Reader:
-    """Decides whether a stop followed by white space ends a sentence."""
+class _StopRules:
+    """Decide whether a stop ends a sentence."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._lowercase: bool | None = None
 
     def ends_sentence(self, begin: int, stop: int, end: int) -> bool:
-        """Whether the stop at ``stop`` (closing marks included, up to ``end``) is the last of
-        the sentence that began at ``begin``."""
+        """Whether the stop at ``stop`` (with closing marks, up to ``end``) ends the sentence
+        that began at ``begin``."""
         text = self._text
         if end == len(text):
             return True
@@ -145,12 +145,12 @@ class _Reader:
             return False
         if folded in _DOUBTFUL or _ACRONYM.fullmatch(word):
             opening = _WORD.match(text, ahead)
-            return opening is not None and opening[0].casefold() in _OPENING_WORDS
+            return opening is not None and opening[0].casefold() in OPENING_WORDS
         return True
 
     def _lowercase_opens(self, ahead: int) -> bool:
-        """Whether a small letter may begin a sentence here: code does, and so does
-        everything in a text that knows no capitals."""
+        """Whether a small letter may begin a sentence here: it may in code, and in a text
+        without capitals."""
         if self._text[ahead - 1] == "`" or _IDENTIFIER.match(self._text, ahead):
             return True
         if self._lowercase is None:

@@ -1,19 +1,21 @@
-"""Words of a sentence with a rough part of speech, told by closed lists and spelling.
+"""Words with a rough part of speech, and what a text holds: numbers, dates, lists, steps, names.
 
-Enough to see where a name, a number or a noun phrase begins and ends; no model, no data.
+Closed word lists and spelling are enough to see where a name, a number or a noun phrase begins
+and ends; no model is needed. Every list of months, units and number words is in this module.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from packwise.language.analyzer import terms
 
 
-class Class(StrEnum):
-    """What a word or mark is, as far as its spelling tells."""
+class WordClass(StrEnum):
+    """What a word or mark is, as far as its spelling shows."""
 
     NAME = "name"
     LOWER = "lower"
@@ -37,9 +39,7 @@ class Class(StrEnum):
     STOP = "stop"
 
 
-CONTENT = frozenset(
-    {Class.NAME, Class.LOWER, Class.PAST, Class.ING, Class.NUMBER, Class.YEAR, Class.MONTH}
-)
+CONTENT = frozenset(map(WordClass, "name lower past ing number year month".split()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,71 @@ class Word:
     lower: str
     start: int
     end: int
-    kind: Class
+    kind: WordClass
     term: str
 
+
+MONTH_NAMES = frozenset(
+    "january february march april may june july august september october november december".split()
+)
+_MONTHS = MONTH_NAMES | frozenset("jan feb mar apr jun jul aug sep sept oct nov dec".split())
+WEEKDAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())
+_ERAS = frozenset("bc ad bce ce".split())
+_CALENDAR_UNITS = frozenset(
+    "day days month months year years decade decades century centuries".split()
+)
+_TIME_UNITS = _CALENDAR_UNITS | frozenset(
+    "ms millisecond milliseconds second seconds sec secs minute minutes min mins hour hours hr "
+    "hrs night nights week weeks".split()
+)
+_RHYTHMS = frozenset("daily hourly weekly monthly yearly annually nightly".split())
+TIME_WORDS = (
+    _CALENDAR_UNITS | _ERAS | _RHYTHMS | WEEKDAYS | frozenset("every noon midnight o'clock".split())
+)
+"""Words that say when something happens."""
+PERIOD_WORDS = (
+    _CALENDAR_UNITS
+    | _ERAS
+    | frozenset(
+        "week weeks hour hours minute minutes era age morning night summer winter spring "
+        "autumn".split()
+    )
+)
+"""Words that end a phrase about time."""
+
+_CARDINALS = frozenset(
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
+    "hundred thousand million billion trillion dozen half".split()
+)
+_UNITS = frozenset(
+    "% ° percent dollar dollars euro euros pound pounds degree degrees people men women km cm mm "
+    "m kg g mg lb lbs ton tons tonne tonnes mile miles foot feet ft inch inches acre acres "
+    "hectare hectares litre litres liter liters gallon gallons byte bytes b kb mb gb tb kib mib "
+    "gib bit bits hz khz mhz ghz w kw mw v token tokens word words character characters page "
+    "pages million billion thousand member members student students times".split()
+)
+
+_LISTS: dict[WordClass, str] = {
+    WordClass.DETERMINER: "a an the this these those its his her their our my your some any each "
+    "every no another such both all",
+    WordClass.PREPOSITION: "of in on at by for with from to into onto upon over under about after "
+    "before during through between among against within without toward towards around near since "
+    "until till via per than as like beyond behind across along despite including following "
+    "throughout outside inside above below off out up down",
+    WordClass.RELATIVE: "which who whom whose that where when while because although though if "
+    "whether what how why",
+    WordClass.CONJUNCTION: "and or but nor yet so & plus",
+    WordClass.AUXILIARY: "is are was were be been being am has have had having do does did can "
+    "could will would shall should may might must became become becomes called known named cannot",
+    WordClass.PRONOUN: "he she it they we i you him them us me itself himself themselves there",
+    WordClass.NUMBER: " ".join(_CARDINALS) + " quarter third twice first second fourth fifth",
+    WordClass.ADVERB: "not also only very more most less least often usually however then now "
+    "still even just already never always approximately nearly almost roughly mainly mostly "
+    "largely",
+}
+# Earlier lists win: "as" is a preposition here, "that" a relative.
+_CLASSES = {w: kind for kind, listed in reversed(_LISTS.items()) for w in listed.split()}
 
 _WORD = re.compile(
     r"""
@@ -64,72 +126,12 @@ _WORD = re.compile(
 )
 _YEAR = re.compile(r"(?:1\d{3}|20\d{2})s?|\d{2}0s")
 _MARKS = {
-    ",": Class.COMMA,
-    "(": Class.OPEN,
-    "[": Class.OPEN,
-    ")": Class.CLOSE,
-    "]": Class.CLOSE,
-    **dict.fromkeys("\"“”'‘’«»`", Class.QUOTE),
-    **dict.fromkeys("-–—", Class.DASH),
+    ",": WordClass.COMMA,
+    **dict.fromkeys("([", WordClass.OPEN),
+    **dict.fromkeys(")]", WordClass.CLOSE),
+    **dict.fromkeys("\"“”'‘’«»`", WordClass.QUOTE),
+    **dict.fromkeys("-–—", WordClass.DASH),
 }
-MONTHS = frozenset(
-    "january february march april may june july august september october november december "
-    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
-)
-NUMBERS = frozenset(
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
-    "hundred thousand million billion trillion dozen half quarter third twice first second "
-    "fourth fifth".split()
-)
-# Earlier lists win: "as" is a preposition here, "that" a relative.
-_LISTS: tuple[tuple[Class, frozenset[str]], ...] = (
-    (
-        Class.DETERMINER,
-        frozenset(
-            "a an the this these those its his her their our my your some any each every no "
-            "another such both all".split()
-        ),
-    ),
-    (
-        Class.PREPOSITION,
-        frozenset(
-            "of in on at by for with from to into onto upon over under about after before during "
-            "through between among against within without toward towards around near since until "
-            "till via per than as like beyond behind across along despite including following "
-            "throughout outside inside above below off out up down".split()
-        ),
-    ),
-    (
-        Class.RELATIVE,
-        frozenset(
-            "which who whom whose that where when while because although though if whether what "
-            "how why".split()
-        ),
-    ),
-    (Class.CONJUNCTION, frozenset("and or but nor yet so & plus".split())),
-    (
-        Class.AUXILIARY,
-        frozenset(
-            "is are was were be been being am has have had having do does did can could will "
-            "would shall should may might must became become becomes called known named "
-            "cannot".split()
-        ),
-    ),
-    (
-        Class.PRONOUN,
-        frozenset("he she it they we i you him them us me itself himself themselves there".split()),
-    ),
-    (Class.NUMBER, NUMBERS),
-    (
-        Class.ADVERB,
-        frozenset(
-            "not also only very more most less least often usually however then now still even "
-            "just already never always approximately nearly almost roughly mainly mostly "
-            "largely".split()
-        ),
-    ),
-)
 
 
 def words_of(text: str) -> list[Word]:
@@ -138,34 +140,140 @@ def words_of(text: str) -> list[Word]:
     for match in _WORD.finditer(text):
         token = match[0]
         kind = _kind(token, token.lower())
-        stems = terms(token) if kind in CONTENT or kind is Class.ADVERB else []
+        stems = terms(token) if kind in CONTENT or kind is WordClass.ADVERB else []
         term = stems[0] if stems else ""
         found.append(Word(token, token.lower(), match.start(), match.end(), kind, term))
     return found
 
 
-def _kind(token: str, lower: str) -> Class:
+def _kind(token: str, lower: str) -> WordClass:
     if not lower[0].isalnum() and not lower[-1].isalnum() and lower[-1] not in "%°":
-        return _MARKS.get(lower, Class.STOP)
+        return _MARKS.get(lower, WordClass.STOP)
     if _YEAR.fullmatch(lower):
-        return Class.YEAR
+        return WordClass.YEAR
     if lower[0].isdigit() or lower[0] in "$€£¥":
-        return Class.NUMBER
-    if lower in MONTHS and token[0].isupper():
-        return Class.MONTH
-    for kind, listed in _LISTS:
-        if lower in listed:
-            return kind
-    return _by_spelling(token, lower)
+        return WordClass.NUMBER
+    if lower in _MONTHS and token[0].isupper():
+        return WordClass.MONTH
+    return _CLASSES.get(lower) or _by_spelling(token, lower)
 
 
-def _by_spelling(token: str, lower: str) -> Class:
+def _by_spelling(token: str, lower: str) -> WordClass:
     if lower.endswith("ly") and len(lower) > 4:
-        return Class.ADVERB
+        return WordClass.ADVERB
     if token[0].isupper():
-        return Class.NAME
+        return WordClass.NAME
     if lower.endswith("ed") and len(lower) > 3:
-        return Class.PAST
+        return WordClass.PAST
     if lower.endswith("ing") and len(lower) > 4:
-        return Class.ING
-    return Class.LOWER
+        return WordClass.ING
+    return WordClass.LOWER
+
+
+Features = int
+"""A set of features of a text, as bits: sums of the constants below."""
+
+NUMBER = 1
+QUANTITY = 2
+"""a number with a unit, a currency or a percentage"""
+DATE = 4
+DURATION = 8
+DEFINITION = 16
+LIST = 32
+STEPS = 64
+"""numbered steps, or commands to type"""
+NAME = 128
+"""a capitalised name inside a sentence"""
+
+# "may" is a verb more often than a month.
+_CLEAR_MONTHS = _MONTHS - {"may", "mar"}
+_DATING = _ERAS | {"century", "may"}
+_BEFORE_MONTH = frozenset("in since until by on every last next early late of from".split())
+_CURRENCIES = frozenset("$€£¥")
+_YEARS = range(1000, 2100)
+# A pair of words that says what something is.
+_DEFINING = frozenset(
+    (first, second)
+    for firsts, seconds in (
+        ("is are was were", "a an the any one called known defined"),
+        ("refers referred refer", "to"),
+        ("defined known", "as"),
+        ("stands stand", "for"),
+        ("means denotes", "that the a an any"),
+    )
+    for first in firsts.split()
+    for second in seconds.split()
+)
+_SEQUENCE = frozenset("first then next finally".split())
+_COMMANDS = frozenset(
+    "run open create add set click press select install call use choose enter write type wait "
+    "mark start stop copy restore".split()
+)
+_SIGNALS = frozenset().union(
+    _CARDINALS, _UNITS, _TIME_UNITS, _RHYTHMS, _CLEAR_MONTHS, WEEKDAYS, _DATING, _COMMANDS
+) | {second for _, second in _DEFINING}
+
+_TOKEN = re.compile(r"\d[\d,.]*+|[^\W\d_]++|[$€£¥%°]")
+_LINE_MARK = re.compile(
+    r"^[ \t]*+(?:(?P<step>\d{1,3}[.)][ \t]|[$>][ \t]\S|```)|[-*+•‣▪][ \t])", re.MULTILINE
+)
+# The first word of a sentence is capitalised for another reason.
+_NAME = re.compile(r"[\w,;:)’'\"”] [\"“(]?([A-ZÀ-Þ][\w’'.-]*\w)")
+
+
+def find_features(text: str) -> Iterator[tuple[int, Features]]:
+    """What a text holds, with the place where it shows, in one pass over its words.
+
+    Names are not included: see ``find_names``.
+    """
+    before, before_end, number_end, since_number = "", -9, -9, 9
+    for token in _TOKEN.finditer(text.lower()):
+        word, start = token[0], token.start()
+        since_number += 1
+        features = 0
+        if word[0].isdigit():
+            features = _number_features(word, before if start - before_end <= 1 else "")
+        elif word in _SIGNALS:
+            features = _word_features(word, before, start - number_end <= 1, since_number)
+        if features:
+            yield start, features
+            if features & NUMBER:
+                number_end, since_number = token.end(), 0
+        before, before_end = word, token.end()
+    for mark in _LINE_MARK.finditer(text):
+        yield mark.start(), LIST | STEPS if mark["step"] else LIST
+
+
+def find_names(text: str) -> list[tuple[int, str]]:
+    """The capitalised words inside the sentences of a text, in lower case, with their places."""
+    return [(found.start(1), found[1].lower()) for found in _NAME.finditer(text)]
+
+
+def _number_features(word: str, before: str) -> Features:
+    features = NUMBER
+    if before in _CURRENCIES:
+        features |= QUANTITY
+    digits = word.rstrip(".,")
+    is_year = len(digits) == 4 and digits.isdecimal() and int(digits) in _YEARS
+    return features | DATE if is_year or before in _CLEAR_MONTHS else features
+
+
+def _word_features(word: str, before: str, counted: bool, since_number: int) -> Features:
+    """What a word adds, given the word before it and whether it follows a number."""
+    features = 0
+    if counted and (word in _UNITS or word in _TIME_UNITS):
+        features = QUANTITY | DURATION if word in _TIME_UNITS else QUANTITY
+    if word in _CARDINALS:
+        features |= NUMBER
+    if word in _RHYTHMS:
+        features |= DURATION
+    if word in _CLEAR_MONTHS or word in _DATING:
+        dated = since_number <= 3 or (word in _CLEAR_MONTHS and before in _BEFORE_MONTH)
+        features |= DATE if dated else 0
+    elif word in WEEKDAYS:
+        features |= DATE
+    if (before, word) in _DEFINING:
+        features |= DEFINITION
+    if word in _COMMANDS and before in _SEQUENCE:
+        features |= STEPS
+    return features

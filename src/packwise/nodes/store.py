@@ -54,9 +54,12 @@ def has_nodes(url: str, tenant: str) -> bool:
         return False
     from packwise.stores.postgres.store import PostgresStore
 
-    with NodeStore(url, pool_size=1) as nodes, PostgresStore(url, pool_size=1) as passages:
-        with suppress(StoreMissing):
-            return nodes.count([tenant]) > 0 or not passages.has_passages()
+    with (
+        NodeStore(url, pool_size=1) as nodes,
+        PostgresStore(url, pool_size=1) as passages,
+        suppress(StoreMissing),
+    ):
+        return nodes.count([tenant]) > 0 or not passages.has_passages()
     return False
 
 

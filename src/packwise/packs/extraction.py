@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from packwise import folders
-from packwise.answering.prompt import clean
+from packwise.answering.synthesis import clean
 from packwise.documents import Passage, content_hash
 from packwise.errors import ModelMissing, StoreError
 from packwise.language.names import (

@@ -1,17 +1,18 @@
-"""Searches asked again within a short while, answered from memory.
+"""Repeated searches within a short time, answered from memory.
 
-The key holds the whole query, filters included, and the version of the store: a rebuilt
-store never serves what the old one held, and a tenant never sees another's.
+The key holds the whole query, filters included, and the version of the store: a rebuilt store
+never returns what the old one held, and one tenant never sees another's results.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from packwise.candidates import Query
 
@@ -20,7 +21,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """How often the cache was asked and could answer."""
+    """How often the cache was asked and had the answer."""
 
     hits: int
     misses: int
@@ -33,7 +34,7 @@ class CacheInfo:
 
 
 class QueryCache(Generic[_T]):
-    """Keeps the last ``size`` answers for ``seconds``. Safe to use from several threads."""
+    """Keeps the last ``size`` results for ``seconds``. Safe to use from several threads."""
 
     def __init__(
         self, size: int, seconds: float, clock: Callable[[], float] = time.monotonic
@@ -41,7 +42,7 @@ class QueryCache(Generic[_T]):
         self._size = size
         self._seconds = seconds
         self._clock = clock
-        self._kept: OrderedDict[tuple[object, ...], tuple[float, _T]] = OrderedDict()
+        self._kept: OrderedDict[object, tuple[float, _T]] = OrderedDict()
         self._hits = 0
         self._misses = 0
         self._lock = threading.Lock()
@@ -51,24 +52,24 @@ class QueryCache(Generic[_T]):
         return self._size > 0 and self._seconds > 0
 
     def get(self, query: Query, version: str) -> _T | None:
-        """The answer given before, unless it is too old or the store has changed."""
-        key = _key(query, version)
+        """The earlier result, unless it is too old or the store has changed."""
+        key = (version, _hashable(query))
         with self._lock:
             found = self._kept.get(key)
             if found is not None and self._clock() - found[0] < self._seconds:
                 self._kept.move_to_end(key)
                 self._hits += 1
                 return found[1]
-            if found is not None:
-                del self._kept[key]
+            self._kept.pop(key, None)
             self._misses += 1
             return None
 
-    def put(self, query: Query, version: str, answer: _T) -> None:
-        """Keep an answer; the one unused for longest makes room."""
+    def put(self, query: Query, version: str, result: _T) -> None:
+        """Keep a result; the least recently used one makes room."""
+        key = (version, _hashable(query))
         with self._lock:
-            self._kept[_key(query, version)] = (self._clock(), answer)
-            self._kept.move_to_end(_key(query, version))
+            self._kept[key] = (self._clock(), result)
+            self._kept.move_to_end(key)
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
 
@@ -77,23 +78,10 @@ class QueryCache(Generic[_T]):
             return CacheInfo(self._hits, self._misses, len(self._kept))
 
 
-def _key(query: Query, version: str) -> tuple[object, ...]:
-    where = query.where
-    return (
-        version,
-        query.text,
-        query.k,
-        query.mode,
-        query.fusion,
-        query.alternatives,
-        query.graph,
-        query.rerank,
-        where.tenant,
-        where.space,
-        where.acl,
-        where.lang,
-        where.node_type,
-        where.documents,
-        where.path_prefix,
-        tuple(sorted(where.metadata.items())),
-    )
+def _hashable(value: Any) -> object:
+    """Every field of a dataclass, so that none can be forgotten."""
+    if dataclasses.is_dataclass(value):
+        return tuple(_hashable(getattr(value, field.name)) for field in dataclasses.fields(value))
+    if isinstance(value, Mapping):
+        return tuple(sorted(cast("Mapping[str, str]", value).items()))
+    return value

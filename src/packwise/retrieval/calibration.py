@@ -1,12 +1,12 @@
-"""From the signs of a result list to the probability that it holds the answer.
+"""The probability that a result list holds the answer, from signs in the list.
 
-Similarity says whether what was found is about what was asked. Whether the answer is there
-is another matter: a question about the right article with one wrong name in it is as similar
-as the right question. ``signs`` reads what gives such questions away off the list, cheaply;
-a ``Calibration`` weighs the signs (a logistic regression) into a probability.
+Similarity shows whether the passages are on the topic of the question, not whether they answer
+it: a question with one wrong name is as similar as the right one. ``signs`` computes cheap
+features that tell them apart, and a ``Calibration`` (a logistic regression) turns them into a
+probability.
 
-A pack may have a calibration of its own (``packwise calibrate``, kept in ``calibration.json``
-beside the manifest). All others get the default one, fitted on public data.
+A pack may have its own calibration (``packwise calibrate``, kept in ``calibration.json`` beside
+the manifest). All other stores use the default one, fitted on public data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
@@ -27,6 +27,7 @@ from packwise.candidates import Candidate, Scores
 from packwise.documents import content_hash
 from packwise.errors import DataError
 from packwise.language.analyzer import terms
+from packwise.language.questions import QUESTION_TERMS
 from packwise.language.sentences import sentence_spans
 from packwise.stores.base import StoreInfo, TermStatistics
 from packwise.stores.bm25 import idf
@@ -36,7 +37,6 @@ FORMAT = 1
 READ = 3
 """Passages whose text is read for signs."""
 
-Source = Literal["default", "pack"]
 Signs = Mapping[str, float]
 
 SIGNS: Mapping[str, str] = {
@@ -44,7 +44,7 @@ SIGNS: Mapping[str, str] = {
     "similarity_gap": "best similarity minus the mean of the next five",
     "keyword": "best BM25 over its bound",
     "keyword_gap": "best BM25 over its bound minus the mean of the next five",
-    "agreement": "one over the keyword rank of what the vector leg holds for best",
+    "agreement": "one over the keyword rank of the vector leg's best passage",
     "unknown": "share of the question's words that no passage has",
     "held": "share of them that the first passage has, with its headings",
     "held_best": "share that the best of the first three passages has",
@@ -58,7 +58,7 @@ SIGNS: Mapping[str, str] = {
     "negated": "1 when the question holds a negation",
     "length": "logarithm of the number of its words",
 }
-"""Every sign by name, and what it is. ``cross`` comes beside them where a cross-encoder read."""
+"""Every sign and its meaning. ``cross`` is added where a cross-encoder ran."""
 
 CROSS = "cross"
 
@@ -66,12 +66,7 @@ _NEXT = 5
 _MOST_NAMES = 4
 _MOST_MISSING = 3
 _MOST_CHARACTERS = 6000
-_ASKING = frozenset(
-    term
-    for word in "what who whom whose when where which why how many much did do does name has "
-    "have had were been can could would".split()
-    for term in terms(word)
-)
+_ASKING = QUESTION_TERMS.union(*map(terms, "has have had were been can could would".split()))
 # The first word of a question is capitalised for another reason.
 _NAME = re.compile(r"(?<=\s)[\"“(]?[A-Z][\w'’-]*|\b\d[\d,.]*+")
 _NEGATION = re.compile(
@@ -80,8 +75,8 @@ _NEGATION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """A logistic regression over some signs; means and scales are those it was fitted with."""
+class LogisticModel:
+    """A logistic regression over some signs, scaled by the means and scales of its fit."""
 
     signs: tuple[str, ...]
     means: tuple[float, ...]
@@ -90,34 +85,35 @@ class Model:
     bias: float
 
     def probability(self, signs: Signs) -> float:
-        """The probability for these signs; each that the model weighs must be there."""
+        """The probability for these signs, which must include all that the model weighs."""
         total = self.bias
-        for name, mean, scale, weight in zip(
-            self.signs, self.means, self.scales, self.weights, strict=True
-        ):
+        for name, mean, scale, weight in self.rows():
             total += weight * (signs[name] - mean) / scale
         return 1.0 / (1.0 + math.exp(-total)) if total > -700 else 0.0
+
+    def rows(self) -> Iterator[tuple[str, float, float, float]]:
+        """Each sign with its mean, scale and weight."""
+        return zip(self.signs, self.means, self.scales, self.weights, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """How signs become a probability, and what is known of its error.
 
-    ``models`` are tried in their order: the first whose signs are all there is used.
-    ``threshold`` is the probability from which on a question is answered; below
-    ``refuse_below`` the answer is as surely not there. ``facts`` say when it was fitted, on
-    what, and how well it did on questions it had not seen.
+    The first of ``models`` whose signs are all present is used. From ``threshold`` on a
+    question is answered; below ``refuse_below`` the answer is just as surely missing.
+    ``facts`` say when and on what it was fitted, and how well it did on unseen questions.
     """
 
-    models: tuple[Model, ...]
-    source: Source = "pack"
+    models: tuple[LogisticModel, ...]
+    source: Literal["default", "pack"] = "pack"
     threshold: float = 0.5
     refuse_below: float = 0.5
     embedder_version: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def probability(self, signs: Signs) -> float | None:
-        """``None`` when the search did not give the signs that are weighed."""
+        """The probability, or ``None`` if no model has all its signs."""
         for model in self.models:
             if all(name in signs for name in model.signs):
                 return model.probability(signs)
@@ -137,9 +133,7 @@ class Calibration:
                     "bias": model.bias,
                     "signs": {
                         name: {"mean": mean, "scale": scale, "weight": weight}
-                        for name, mean, scale, weight in zip(
-                            model.signs, model.means, model.scales, model.weights, strict=True
-                        )
+                        for name, mean, scale, weight in model.rows()
                     },
                 }
                 for model in self.models
@@ -153,7 +147,7 @@ def signs(
     hits: Sequence[Candidate],
     statistics: TermStatistics,
 ) -> dict[str, float]:
-    """The signs of one result list; none unless both legs searched and found something.
+    """The signs of one result list; empty unless both legs ran and found something.
 
     ``scores`` are those of every candidate, ``hits`` the first passages of the final list,
     ``statistics`` those of the question's terms.
@@ -202,7 +196,7 @@ def _gap(values: list[float]) -> float:
 def _of_texts(
     question: str, shares: Mapping[str, float], hits: Sequence[Candidate]
 ) -> dict[str, float]:
-    """What the first passages hold of the question's words, and what they lack."""
+    """Which words of the question the first passages hold, and which they lack."""
     passages: list[set[str]] = []
     pairs: set[tuple[str, str]] = set()
     sentences: list[list[set[str]]] = []
@@ -242,23 +236,22 @@ def _of_texts(
 
 @lru_cache(maxsize=1)
 def default_calibration() -> Calibration:
-    """What packs without a calibration of their own get, fitted on public data."""
+    """The calibration of stores without their own, fitted on public data."""
     stored = files("packwise.retrieval").joinpath("default_calibration.json").read_text("utf-8")
     return parse(json.loads(stored), "default_calibration.json")
 
 
 def calibration_path(info: StoreInfo) -> Path:
-    """Where a store's own calibration is kept: in a pack's folder, else in the home folder."""
+    """The file of a store's own calibration: in a pack's folder, else in the home folder."""
     if info.kind == "pack":
         return Path(info.location) / CALIBRATION
     return folders.home() / "calibrations" / f"{content_hash(info.location)}.json"
 
 
 def load_calibration(info: StoreInfo) -> Calibration:
-    """The store's own calibration, else the default one.
+    """The store's own calibration, if it was fitted with the store's embedder, else the default.
 
-    One fitted with another embedder's scores does not count. Raises ``DataError`` on a file
-    that cannot be understood.
+    Raises ``DataError`` if the file is not a calibration.
     """
     path = calibration_path(info)
     try:
@@ -274,7 +267,7 @@ def load_calibration(info: StoreInfo) -> Calibration:
 
 
 def parse(content: Any, name: str) -> Calibration:
-    """A stored calibration; raises ``DataError`` where it is not one."""
+    """A stored calibration; raises ``DataError`` if it is not one."""
     try:
         values = cast("dict[str, Any]", content)
         if values["format"] != FORMAT:
@@ -290,12 +283,12 @@ def parse(content: Any, name: str) -> Calibration:
             facts={key: value for key, value in values.items() if key not in known},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _bad(name, f"lacks or garbles {error}") from error
+        raise _bad(name, f"missing or invalid {error}") from error
 
 
-def _model(content: Any) -> Model:
+def _model(content: Any) -> LogisticModel:
     weighed = cast("dict[str, dict[str, float]]", content["signs"])
-    return Model(
+    return LogisticModel(
         signs=tuple(weighed),
         means=tuple(float(w["mean"]) for w in weighed.values()),
         scales=tuple(float(w["scale"]) for w in weighed.values()),

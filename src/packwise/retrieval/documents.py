@@ -1,9 +1,8 @@
-"""Step 6: a few articles, a few sections of each, and linked neighbours that fit.
+"""Step 6: a few articles, a few sections of each, and linked articles that fit.
 
-What was found is grouped by article, that is by title: the best articles by the relevance
-that their sections have together are kept, with the best sections of each. Articles they link
-to may join when they resemble the question closely (``MIN_RELEVANCE``); the articles that were
-retrieved need not, for the confidence gate has let them in.
+Passages are grouped by article, that is by title. The articles whose sections together are most
+relevant are kept, with the best sections of each. Articles they link to may join if they are
+similar enough to the question (``MIN_RELEVANCE``).
 """
 
 from __future__ import annotations
@@ -11,31 +10,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from packwise.candidates import EVERYTHING, Candidate, Filter, Scores
+from packwise.candidates import EVERYTHING, Candidate, Filter
 from packwise.documents import Passage
-from packwise.language.analyzer import terms as index_terms
 from packwise.language.names import name_key
 from packwise.models.base import Embedder
-from packwise.retrieval.fusion import Weights
-from packwise.retrieval.rescoring import LegScorer
+from packwise.retrieval.fusion import PassageScorer
 from packwise.settings import Settings
-from packwise.stores import bm25
-from packwise.stores.base import Key, Store
+from packwise.stores.base import Store
 
+MOST_DOCUMENTS = 20
 NUM_DOCS = 5
 MAX_SECTIONS = 3
 MIN_RELEVANCE = 0.7
 
 MOST_LINKED = 500
-"""Linked articles that are looked at, in the order of the links."""
+"""Linked articles that are considered, in the order of the links."""
 
 _FADE = 0.5
-_MOST_TERMS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The passages that go on, best first, and how many articles they are of.
+class ChosenPassages:
+    """The chosen passages, best first, and the number of articles they belong to.
 
     ``joined`` names the linked articles among them.
     """
@@ -45,19 +41,24 @@ class Chosen:
     joined: tuple[str, ...] = ()
 
 
+def clamp_results(max_results: int) -> int:
+    """How many articles an answer may use: 1 to 20."""
+    return max(1, min(max_results, MOST_DOCUMENTS))
+
+
 def article_of(passage: Passage) -> str:
-    """What makes passages one article: the title, or without one the document."""
+    """The key of a passage's article: its title, or its document if it has no title."""
     return name_key(passage.doc_title) or f"#{passage.document}"
 
 
 def best_articles(
     hits: Sequence[Candidate], *, num_docs: int = NUM_DOCS, max_sections: int = MAX_SECTIONS
-) -> Chosen:
+) -> ChosenPassages:
     """The hits of the ``num_docs`` best articles, from at most ``max_sections`` sections each.
 
-    An article's relevance is that of its kept sections together, each counting half as much
-    as the one before it: a long article does not win by its length alone. Text without a
-    heading counts as a section a passage.
+    An article's relevance is the sum over its kept sections, each counting half as much as the
+    one before it, so a long article does not win by its length alone. A passage without a
+    heading is a section of its own.
     """
     groups: dict[str, dict[object, list[Candidate]]] = {}
     for hit in sorted(hits, key=lambda hit: -hit.scores.final):
@@ -72,7 +73,7 @@ def best_articles(
         hit for article in order[:num_docs] for found in groups[article].values() for hit in found
     ]
     kept.sort(key=lambda hit: -hit.scores.final)
-    return Chosen(tuple(kept), min(len(groups), num_docs))
+    return ChosenPassages(tuple(kept), min(len(groups), num_docs))
 
 
 def _relevance(sections: Mapping[object, Sequence[Candidate]]) -> float:
@@ -81,7 +82,7 @@ def _relevance(sections: Mapping[object, Sequence[Candidate]]) -> float:
 
 
 def with_linked(
-    chosen: Chosen,
+    chosen: ChosenPassages,
     question: str,
     *,
     store: Store,
@@ -91,18 +92,25 @@ def with_linked(
     min_relevance: float = MIN_RELEVANCE,
     num_docs: int = NUM_DOCS,
     max_sections: int = MAX_SECTIONS,
-) -> Chosen:
-    """The chosen passages and those of linked articles with a similarity of at least
-    ``min_relevance``: at most ``num_docs`` articles, ranked behind what was retrieved."""
+) -> ChosenPassages:
+    """The chosen passages, and behind them those of at most ``num_docs`` linked articles with a
+    similarity of at least ``min_relevance``."""
     documents = list(dict.fromkeys(hit.passage.document for hit in chosen.candidates))
     linked = dict.fromkeys(link.target for _, link in store.links(documents) if link.target)
-    targets = [name for name in linked if name not in documents and _may_be_seen(name, where)]
+    targets = [
+        name
+        for name in linked
+        if name not in documents and (not where.documents or name in where.documents)
+    ]
     if not targets:
         return chosen
-    scorer = Scorer(question, store, embedder, settings, where)
-    near = scorer.nearest(tuple(targets[:MOST_LINKED]), num_docs * max_sections, min_relevance)
+    scorer = PassageScorer.of_question(question, store, embedder, settings, where)
+    assert scorer.vector is not None
+    among = replace(where, documents=tuple(targets[:MOST_LINKED]))
+    found = store.vector_search(scorer.vector, num_docs * max_sections, among)
+    near = [match.key for match in found if embedder.similarity(match.score) >= min_relevance]
     here = {article_of(hit.passage) for hit in chosen.candidates}
-    new = [hit for hit in near if article_of(hit.passage) not in here]
+    new = [hit for hit in scorer.candidates(near) if article_of(hit.passage) not in here]
     more = best_articles(new, num_docs=num_docs, max_sections=max_sections)
     floor = min((hit.scores.final for hit in chosen.candidates), default=1.0)
     joined = [
@@ -110,56 +118,6 @@ def with_linked(
         for hit in more.candidates
     ]
     titles = dict.fromkeys(hit.passage.doc_title or hit.passage.document for hit in joined)
-    return Chosen((*chosen.candidates, *joined), chosen.articles + more.articles, tuple(titles))
-
-
-def _may_be_seen(document: str, where: Filter) -> bool:
-    return not where.documents or document in where.documents
-
-
-class Scorer:
-    """Scores any passages of a store for one question, as search does."""
-
-    def __init__(
-        self, question: str, store: Store, embedder: Embedder, settings: Settings, where: Filter
-    ) -> None:
-        self._store = store
-        self._embedder = embedder
-        self._where = where
-        self._vector = embedder.embed_query(question)
-        terms = list(dict.fromkeys(index_terms(question)))[:_MOST_TERMS]
-        self._legs = LegScorer(
-            store,
-            embedder,
-            vector=self._vector,
-            terms=terms,
-            bound=bm25.bound(terms, store.term_statistics(terms)) if terms else 0.0,
-            weights=Weights(settings.vector_weight, settings.keyword_weight),
-            where=where,
-        )
-
-    def nearest(
-        self, documents: tuple[str, ...], most: int, least_similarity: float
-    ) -> list[Candidate]:
-        """The passages of these documents that resemble the question at least so much."""
-        where = replace(self._where, documents=documents)
-        found = self._store.vector_search(self._vector, most, where)
-        near = [
-            match.key
-            for match in found
-            if self._embedder.similarity(match.score) >= least_similarity
-        ]
-        return self.candidates(near)
-
-    def candidates(self, keys: Sequence[Key]) -> list[Candidate]:
-        """These passages as candidates, best first; those that may not be seen are left out."""
-        if not keys:
-            return []
-        self._legs.scores(keys)
-        known: Mapping[Key, Scores] = self._legs.found
-        scored = [
-            Candidate(key, passage, known[key])
-            for key, passage in zip(keys, self._store.passages(keys), strict=True)
-            if passage is not None and key in known
-        ]
-        return sorted(scored, key=lambda hit: -hit.scores.final)
+    return ChosenPassages(
+        (*chosen.candidates, *joined), chosen.articles + more.articles, tuple(titles)
+    )

@@ -1,10 +1,10 @@
-"""Step 1: other words for the question, from a language model or from the store itself.
+"""Step 1: other phrasings of the question, from a language model or from the store itself.
 
-``expand`` sends the question (its first 500 characters) to a language model, and therefore
-runs only when asked for. It never raises: one attempt, and on any failure the question goes
-on alone. ``local_alternatives`` sends nothing anywhere: it takes the words that set the first hits
-apart (pseudo-relevance feedback after RM3). Measured on stackfaq, squad2 and scifact it moves
-nDCG@10 by less than half a point either way, so it is off unless asked for.
+``expand`` sends the first 500 characters of the question to a language model, so it runs only
+on request. It makes one attempt and never raises; if it fails, the question is searched alone.
+``feedback_terms`` stays on the machine: it adds the words that set the first hits apart
+(pseudo-relevance feedback after RM3). On stackfaq, squad2 and scifact it moves nDCG@10 by less
+than half a point either way, so it too is off by default.
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
-
 from packwise.candidates import Candidate
 from packwise.errors import CallFailed, ModelError
 from packwise.language.analyzer import terms as index_terms
-from packwise.models.base import Vectors
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.stores.base import TermStatistics
 from packwise.stores.bm25 import idf
@@ -32,16 +29,12 @@ QUESTION_CHARACTERS = 500
 ALTERNATIVE_CHARACTERS = 300
 LOGGED_CHARACTERS = 100
 TIMEOUT_SECONDS = 5.0
-MOST_RESULTS = 20
 
 FEEDBACK_HITS = 3
 FEEDBACK_TERMS = 10
-FEEDBACK_WEIGHT = 0.1
-FEEDBACK_VECTOR_WEIGHT = 0.1
 
 _REPLY_TOKENS = 300
-# Past this nothing is read: two phrasings fit many times over, and what a parser is made to
-# do with the rest (deep nesting, megabytes of brackets) is of no use to anybody.
+# The rest of a longer reply is not parsed: deep nesting and megabytes of brackets take time.
 _REPLY_CHARACTERS = 4 * 1024 * 1024
 _ARRAYS_TRIED = 8
 
@@ -63,7 +56,7 @@ _log = logging.getLogger("packwise")
 
 
 @dataclass(frozen=True, slots=True)
-class Expansion:
+class ExpandedQuery:
     """Other phrasings of a question; ``degraded`` says in one line why there are none."""
 
     alternatives: tuple[str, ...] = ()
@@ -71,16 +64,13 @@ class Expansion:
     degraded: str | None = None
 
 
-def clamp_results(max_results: int) -> int:
-    """How many results each phrasing may ask for: 1 to 20, whatever the caller says."""
-    return max(1, min(max_results, MOST_RESULTS))
-
-
-def expand(question: str, model: LanguageModel, *, timeout: float = TIMEOUT_SECONDS) -> Expansion:
+def expand(
+    question: str, model: LanguageModel, *, timeout: float = TIMEOUT_SECONDS
+) -> ExpandedQuery:
     """Up to two other phrasings of the question, by the model for small tasks.
 
-    Never raises. A failure is logged with at most 100 characters of the question and told
-    in ``degraded``.
+    Never raises. A failure is logged with at most 100 characters of the question, and
+    ``degraded`` says what it was.
     """
     asked = _CLOSING.sub("< /question", _utf8(question[:QUESTION_CHARACTERS]))
     asked = asked[:QUESTION_CHARACTERS]
@@ -100,40 +90,24 @@ def expand(question: str, model: LanguageModel, *, timeout: float = TIMEOUT_SECO
         reason = error.message
     else:
         if found:
-            return Expansion(found, usage)
+            return ExpandedQuery(found, usage)
         reason = "the reply is not a JSON array of other phrasings"
     _log.warning("query expansion failed, searching %s alone: %s", _quoted(question), reason)
-    return Expansion((), usage, f"no query expansion: {reason}")
+    return ExpandedQuery((), usage, f"no query expansion: {reason}")
 
 
-@dataclass(frozen=True, slots=True)
-class Feedback:
-    """What the first hits add to a question: index terms with their weights, best first.
-
-    A weight is relative to that of a term of the question, which is 1.
-    """
-
-    terms: tuple[tuple[str, float], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The terms as words, for a search that knows no weights."""
-        return " ".join(term for term, _ in self.terms)
-
-
-def local_alternatives(
+def feedback_terms(
     question: str,
     hits: Sequence[Candidate],
     statistics: TermStatistics,
     *,
     depth: int = FEEDBACK_HITS,
     most: int = FEEDBACK_TERMS,
-    weight: float = FEEDBACK_WEIGHT,
-) -> Feedback:
-    """The terms that set the first hits apart from the rest of the store.
+) -> list[str]:
+    """The terms that set the first hits apart from the rest of the store, best first.
 
-    A term counts by its share of each hit, the hit by its combined score, and both by the
-    term's rarity. ``statistics`` must know the terms of the hits (``hit_terms``).
+    A term's gain is its share of each hit, times the hit's combined score, times its rarity.
+    ``statistics`` must cover the terms of the hits (``hit_terms``).
     """
     asked = set(index_terms(question))
     gains: dict[str, float] = {}
@@ -145,40 +119,18 @@ def local_alternatives(
                 rarity = idf(statistics.passages, statistics.frequency.get(term, 0))
                 gain = max(hit.scores.combined, 0.0) * count / length * rarity
                 gains[term] = gains.get(term, 0.0) + gain
-    best = sorted(((g, t) for t, g in gains.items() if g > 0), key=lambda pair: (-pair[0], pair[1]))
-    if not best:
-        return Feedback()
-    top = best[0][0]
-    return Feedback(tuple((term, weight * gain / top) for gain, term in best[:most]))
+    gained = [term for term, gain in gains.items() if gain > 0]
+    return sorted(gained, key=lambda term: (-gains[term], term))[:most]
 
 
 def hit_terms(hits: Sequence[Candidate], depth: int = FEEDBACK_HITS) -> list[str]:
-    """The distinct terms whose statistics ``local_alternatives`` needs."""
+    """The distinct terms whose statistics ``feedback_terms`` needs."""
     found = (term for hit in hits[:depth] for term in index_terms(hit.passage.indexed_text))
     return list(dict.fromkeys(found))
 
 
-def feedback_vector(
-    asked: Vectors,
-    found: Vectors,
-    scores: Sequence[float],
-    *,
-    weight: float = FEEDBACK_VECTOR_WEIGHT,
-) -> Vectors:
-    """The question's vector moved towards those of the first hits (Rocchio), of length 1.
-
-    ``found`` holds one row a hit, ``scores`` how much each counts.
-    """
-    shares = np.clip(np.asarray(scores, dtype=np.float32), 0.0, None)
-    total = float(shares.sum())
-    if not len(found) or total <= 0.0:
-        return asked
-    moved = asked + weight * (shares / total) @ found
-    return (moved / np.linalg.norm(moved)).astype(np.float32)
-
-
 def _alternatives(reply: str, question: str) -> tuple[str, ...]:
-    """The phrasings a reply holds: cut, distinct, and none the question itself."""
+    """The distinct phrasings in a reply, cut to length, without the question itself."""
     seen = {_folded(question)}
     kept: list[str] = []
     for item in _first_array(reply):
@@ -214,7 +166,7 @@ def _folded(text: str) -> str:
 
 
 def _utf8(text: str) -> str:
-    """Without what cannot be sent: lone surrogates and control characters."""
+    """The text without lone surrogates and control characters."""
     sound = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in sound)
 

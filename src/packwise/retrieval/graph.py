@@ -1,79 +1,62 @@
 """Graph ranking: passages that belong to the answer without resembling the question.
 
 "Who married the director of *Jump for Glory*?" is answered by a passage that holds neither
-"Jump" nor "Glory". What leads there is a name: the passage on the film names its director,
-and so does the passage that is wanted. Rank flows along such names:
+"Jump" nor "Glory". A name leads there: the passage on the film names its director, and so does
+the passage that is wanted. Rank flows along such names:
 
     question ── names ──> an article          its best passage rises
     best passages ── mention ──> an article   its best passage rises
-    best passages ── share a name ──> others  they rise, the less the more there are
+    best passages ── share a name ──> others  they rise, less so the more there are
 
-``spread`` gives each passage reached a bonus on top of its own score and says by which
-path. It knows when to hold back, so that questions one passage answers keep their ranking:
+``spread`` gives each passage it reaches a bonus on top of its own score and records the path.
+Four rules keep it from changing questions that one passage answers:
 
 - Rank flows only from passages that hold something the question names.
-- A passage never rises above the one that vouches for it.
-- Names the question itself holds lead nowhere new: search has used them already.
-- A seed that leaves little of the question open passes little on by shared names, and a
-  neighbour that has nothing of what is open gets half.
-
-Two other uses of the graph are kept to compare with: ``pagerank_blend.py`` and ``walk.py``.
+- A passage never rises above the one that passed rank to it.
+- Names in the question lead nowhere new: search has used them already.
+- A seed that covers most of the question passes little on by shared names, and a neighbour
+  without any of the missing terms gets half.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import nsmallest
-from typing import Any, Protocol
+from typing import Any
 
 from packwise.language.analyzer import terms as index_terms
-from packwise.language.names import KeyMatcher, names_in, phrases, title_aliases
+from packwise.language.names import KeyMatcher, phrases, title_aliases
+from packwise.language.questions import parse_question
+from packwise.retrieval.fusion import PassageScorer
 from packwise.stores.base import Key
 from packwise.stores.knowledge import Entity, Held, KnowledgeStore, Place
 
 MOST_TERMS = 32
-"""Distinct terms beyond which a question is a text of its own, naming things in passing."""
+"""A question with more distinct terms is a text that names things in passing."""
 
 MOST_ENTITIES = 64
-"""Entities of one passage that are followed, the rarest first: a list of names is no path."""
+"""Entities of one passage that are followed, the rarest first; a list of names is no path."""
 
 MOST_PASSAGES = 64
-"""Passages of one article that are looked at for its best."""
-
-
-class Scorer(Protocol):
-    """What graph ranking asks about a passage and the question."""
-
-    def scores(self, keys: Sequence[Key]) -> Mapping[Key, float]:
-        """The score search gives these passages; those that may not be seen are left out."""
-        ...
-
-    def terms_of(self, keys: Sequence[Key]) -> Mapping[Key, frozenset[str]]:
-        """The index terms of these passages, with their headings."""
-        ...
-
-    def share(self, keys: Sequence[Key], terms: Sequence[str]) -> Mapping[Key, float]:
-        """BM25 over these terms of the question alone, over the most the whole question can
-        reach; passages without any of them may be left out."""
-        ...
+"""Passages of one article among which its best is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Knobs:
-    """How far rank flows; ``benchmarks/strengths.py`` prints what other values are worth, and
-    docs/graph.md shows it.
+class SpreadParameters:
+    """How far rank flows; ``benchmarks/strengths.py`` measures other values.
 
     bonus   what the best neighbour gains, on scores between 0 and 1
     fade    what is left of it for each further seed, and at each further hop
-    margin  how far a passage stays below the one that vouches for it
-    seeds   passages rank flows from, hop by hop
-    places  passages that may share a name; with more, the name leads nowhere
-    whole   share of the question a seed must leave open to pass the whole bonus by name
-    floor   share of the bonus for a neighbour that has nothing of what is open
-    gain    how fast that share grows with what the neighbour has of it
-    hub     power of the passages that mention an article by which its bonus falls
-    crowd   power of the passages that share a name by which theirs falls
+    margin  how far a passage stays below the one that passed rank to it
+    seeds   passages that rank flows from, per hop
+    places  a name shared by more passages than this leads nowhere
+    whole   share of the question a seed must lack to pass the whole bonus by a shared name
+    floor   share of the bonus for a neighbour without any of the missing terms
+    gain    how fast that share grows with the missing terms the neighbour has
+    hub     the bonus of an article falls with this power of the passages that mention it
+    crowd   the bonus by a shared name falls with this power of the passages that share it
     """
 
     bonus: float = 0.2
@@ -88,13 +71,10 @@ class Knobs:
     crowd: float = 0.5
 
 
-DEFAULT = Knobs()
-
-
 @dataclass(frozen=True, slots=True)
-class Path:
-    """How rank came to a passage: from ``source`` (``None``: the question) by the name
-    ``via``, which is the article's ``title`` or a ``name`` both passages mention."""
+class RankPath:
+    """How rank reached a passage: from ``source`` (``None``: the question) by the name
+    ``via``, which is the article's ``title`` or a ``name`` that both passages mention."""
 
     kind: str
     via: str
@@ -104,12 +84,12 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Bonus:
-    """What a passage gains. ``base`` is its own score, ``final`` what to sort by."""
+    """What a passage gains on top of its own score, ``base``."""
 
     key: Key
     base: float
     value: float
-    path: Path
+    path: RankPath
 
     @property
     def final(self) -> float:
@@ -118,9 +98,9 @@ class Bonus:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The passages that gained, best first; passages outside the pool are among them.
+    """The passages that gained, best first, including passages outside the pool.
 
-    ``held_back`` says why nothing flowed, when nothing could.
+    ``held_back`` says why no rank could flow.
     """
 
     bonuses: tuple[Bonus, ...]
@@ -128,7 +108,7 @@ class Spread:
     held_back: str = ""
 
     def notes(self, most: int = 10) -> dict[str, Any]:
-        """What to write into the trace: the names, and the first bonuses with their paths."""
+        """For the trace: the names, and the first bonuses with their paths."""
         return {
             "named": list(self.named),
             "held_back": self.held_back,
@@ -153,66 +133,57 @@ def spread(
     terms: Mapping[str, float],
     pool: Mapping[Key, float],
     graph: KnowledgeStore,
-    scorer: Scorer,
-    knobs: Knobs = DEFAULT,
+    scorer: PassageScorer,
+    parameters: SpreadParameters | None = None,
 ) -> Spread:
     """Let rank flow from the best passages of ``pool`` (key to score) along names.
 
     ``terms`` are the question's index terms with their rarity (``bm25.idf``). Scores of
-    passages outside the pool come from ``scorer``; one it leaves out gets no bonus.
+    passages outside the pool come from ``scorer``; a passage it leaves out gets no bonus.
     """
     if not pool:
         return Spread((), held_back="nothing was found")
     if len(terms) > MOST_TERMS:
         return Spread((), held_back=f"the question has more than {MOST_TERMS} terms")
-    asked = names_asked(question, graph)
-    named = tuple(entity.key for entity in asked.entities)
-    walk = _Walk(asked, terms, pool, graph, scorer, knobs)
-    walk.start()
-    for hop in range(len(knobs.seeds)):
-        walk.step(hop)
-    if not walk.bonuses and not walk.flowed:
+    parameters = parameters or SpreadParameters()
+    entities = entities_in_question(question, graph)
+    named = tuple(entity.key for entity in entities)
+    flow = _RankFlow(question, entities, terms, pool, graph, scorer, parameters)
+    flow.start()
+    for hop in range(len(parameters.seeds)):
+        flow.step(hop)
+    if not flow.bonuses and not flow.flowed:
         return Spread((), named, "no good passage holds what the question names")
-    bonuses = sorted(walk.bonuses.values(), key=lambda bonus: (-bonus.final, str(bonus.key)))
+    bonuses = sorted(flow.bonuses.values(), key=lambda bonus: (-bonus.final, str(bonus.key)))
     return Spread(tuple(bonuses), named)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a question names, and every run of words in it."""
-
-    entities: tuple[Entity, ...]
-    runs: frozenset[str]
-
-    def names(self, held: Held) -> bool:
-        """Whether a passage holds one of the named entities, or is about one."""
-        return any(
-            _mentions(held, entity)
-            or any(titled.document == held.place.document for titled in entity.titled)
-            for entity in self.entities
-        )
-
-
-def names_asked(question: str, graph: KnowledgeStore) -> Asked:
-    """What of the graph a question names."""
-    runs = phrases(question)
-    names = names_in(question)
-    keys = [name.key for name in names]
-    known = graph.entities_named(list(dict.fromkeys([*keys, *runs])))
+def entities_in_question(question: str, graph: KnowledgeStore) -> tuple[Entity, ...]:
+    """The entities of a store that a question names, in the order of the question."""
+    known = graph.entities_named(_keys_in(question))
     titles = KeyMatcher(key for key, entity in known.items() if entity.titled)
     mentions = titles.mentions(question)
-    named = dict.fromkeys(mention.key for mention in mentions)
-    for name in names:
-        # "Jump for Glory" names the film, not glory.
-        inside = any(m.start <= name.start and name.end <= m.end for m in mentions)
-        if name.key in known and not inside:
-            named[name.key] = None
-    return Asked(tuple(known[key] for key in named), frozenset([*runs, *keys]))
+    # "Jump for Glory" names the film, not glory.
+    others = [
+        name
+        for name in parse_question(question).names
+        if name.key in known
+        and not any(m.start <= name.start and name.end <= m.end for m in mentions)
+    ]
+    ordered = sorted([*mentions, *others], key=lambda name: name.start)
+    return tuple(known[key] for key in dict.fromkeys(name.key for name in ordered))
+
+
+@lru_cache(maxsize=64)
+def _keys_in(question: str) -> tuple[str, ...]:
+    """Every key under which a store may know something the question names."""
+    names = (name.key for name in parse_question(question).names)
+    return tuple(dict.fromkeys([*names, *phrases(question)]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Edge:
-    """A way from a seed to passages; of an article's passages only the best is meant."""
+class _PassageEdge:
+    """A way from a seed to passages; for an article only its best passage counts."""
 
     kind: str
     via: str
@@ -220,75 +191,75 @@ class _Edge:
     targets: tuple[Key, ...]
 
 
-class _Walk:
-    """One question's walk over the graph."""
+class _RankFlow:
+    """The flow of rank for one question."""
 
     def __init__(
         self,
-        asked: Asked,
+        question: str,
+        entities: Sequence[Entity],
         terms: Mapping[str, float],
         pool: Mapping[Key, float],
         graph: KnowledgeStore,
-        scorer: Scorer,
-        knobs: Knobs,
+        scorer: PassageScorer,
+        parameters: SpreadParameters,
     ) -> None:
-        self._asked = asked
+        self._entities = entities
+        self._asked_keys = frozenset(_keys_in(question))
         self._terms = terms
         self._graph = graph
         self._scorer = scorer
-        self._knobs = knobs
+        self._parameters = parameters
         self._base: dict[Key, float] = dict(pool)
-        self._unseen: set[Key] = set()
+        self._hidden: set[Key] = set()
         self._held: dict[Key, Held] = {}
         self._reached: set[Key] = set()
         self.bonuses: dict[Key, Bonus] = {}
         self.flowed = False
 
     def start(self) -> None:
-        """The articles the question names: the best passage of each, but not above a good
-        passage that holds the name too, for that may be the answer."""
-        held = self._look_at(self._seeds(sum(self._knobs.seeds[:1])))
-        articles = {entity.key: _articles(entity) for entity in self._asked.entities}
+        """The best passage of each article the question names rises, but not above a good
+        passage that mentions the name, which may be the answer."""
+        held = self._entities_of(self._seeds(sum(self._parameters.seeds[:1])))
+        articles = {entity.key: _articles(entity) for entity in self._entities}
         passages = self._passages(articles.values())
         self._score(key for keys in passages.values() for key in keys)
         proposals: dict[Key, Bonus] = {}
-        for entity in self._asked.entities:
+        for entity in self._entities:
             holders = [key for key, seed in held.items() if _mentions(seed, entity)]
+            path = RankPath("question", entity.key, None, 0)
             for edge in self._to_articles(entity, articles[entity.key], passages):
-                for key in self._meant(edge):
+                for key in self._targets(edge):
                     others = [self._base[holder] for holder in holders if holder != key]
-                    ceiling = max(others) - self._knobs.margin if others else float("inf")
-                    path = Path("question", entity.key, None, 0)
-                    self._propose(
-                        proposals, key, min(edge.strength, ceiling - self._base[key]), path
-                    )
+                    ceiling = max(others) - self._parameters.margin if others else float("inf")
+                    value = min(edge.strength, ceiling - self._base[key])
+                    self._propose(proposals, key, value, path)
         self.bonuses.update(proposals)
 
     def step(self, hop: int) -> None:
-        """One hop from what are the best passages now."""
-        seeds = self._seeds(self._knobs.seeds[hop])
-        held = self._look_at(seeds)
+        """One hop from the passages that are now best."""
+        seeds = self._seeds(self._parameters.seeds[hop])
+        held = self._entities_of(seeds)
         weights = {
-            seed: self._knobs.fade ** (hop + rank)
+            seed: self._parameters.fade ** (hop + rank)
             for rank, seed in enumerate(seeds)
-            if seed in held and self._may_vouch(held[seed])
+            if seed in held and self._may_pass_rank(held[seed])
         }
         if not weights:
             return
         self.flowed = True
-        # A name shared with what a shared name led to is too thin a path: later hops follow
-        # titles only.
+        # Two shared names in a row are too thin a path: later hops follow titles only.
         edges = self._edges({seed: held[seed] for seed in weights}, by_name=hop == 0)
         self._score(key for found in edges.values() for edge in found for key in edge.targets)
         by_name = [seed for seed in weights if any(e.kind == "name" for e in edges[seed])]
         terms = self._scorer.terms_of(by_name) if by_name else {}
         proposals: dict[Key, Bonus] = {}
         for seed, weight in weights.items():
-            ceiling = self._final(seed) - self._knobs.margin
+            ceiling = self._final(seed) - self._parameters.margin
             worth = self._worth_by_name(edges[seed], terms.get(seed, frozenset()))
             for edge in edges[seed]:
-                path = Path(edge.kind, edge.via, seed, hop + 1)
-                for key in self._meant(edge):
+                path = RankPath(edge.kind, edge.via, seed, hop + 1)
+                for key in self._targets(edge):
                     value = weight * edge.strength * (worth[key] if edge.kind == "name" else 1.0)
                     self._propose(proposals, key, min(value, ceiling - self._base[key]), path)
         self.bonuses.update(proposals)
@@ -297,8 +268,8 @@ class _Walk:
     def _seeds(self, most: int) -> list[Key]:
         return nsmallest(most, self._base, key=lambda key: (-self._final(key), str(key)))
 
-    def _look_at(self, seeds: Sequence[Key]) -> dict[Key, Held]:
-        """What these passages hold, read once each; those that are gone are left out."""
+    def _entities_of(self, seeds: Sequence[Key]) -> dict[Key, Held]:
+        """What these passages mention, read once each; deleted ones are left out."""
         new = [seed for seed in seeds if seed not in self._held]
         if new:
             self._held.update(self._graph.entities_of(new))
@@ -308,24 +279,28 @@ class _Walk:
         bonus = self.bonuses.get(key)
         return bonus.final if bonus else self._base[key]
 
-    def _may_vouch(self, held: Held) -> bool:
-        """Whether rank may flow from a passage: it was led to, or holds what the question
-        names, or is of an article all of whose title's words the question has."""
-        if held.place.key in self._reached or self._asked.names(held):
+    def _may_pass_rank(self, held: Held) -> bool:
+        """Whether rank may flow from a passage: rank reached it, or it mentions or is about
+        something the question names, or the question has all words of its title."""
+        if held.place.key in self._reached or any(
+            _mentions(held, entity)
+            or any(titled.document == held.place.document for titled in entity.titled)
+            for entity in self._entities
+        ):
             return True
         aliases = (index_terms(alias) for alias in title_aliases(held.place.title))
         return any(alias and all(term in self._terms for term in alias) for alias in aliases)
 
-    def _edges(self, seeds: Mapping[Key, Held], *, by_name: bool) -> dict[Key, list[_Edge]]:
+    def _edges(self, seeds: Mapping[Key, Held], *, by_name: bool) -> dict[Key, list[_PassageEdge]]:
         followed = {seed: self._followed(held) for seed, held in seeds.items()}
         rare = {
             entity.id
             for entities in followed.values()
             for entity in entities
             # Passages of the seed's own article do not count, so the store may hold more.
-            if by_name and 1 < entity.passages <= 2 * self._knobs.places
+            if by_name and 1 < entity.passages <= 2 * self._parameters.places
         }
-        most = 2 * self._knobs.places
+        most = 2 * self._parameters.places
         places = self._graph.mentions(sorted(rare, key=str), most) if rare else {}
         articles = {
             (seed, entity.id): _articles(entity, seeds[seed].place.article)
@@ -333,7 +308,7 @@ class _Walk:
             for entity in entities
         }
         passages = self._passages(articles.values())
-        edges: dict[Key, list[_Edge]] = {}
+        edges: dict[Key, list[_PassageEdge]] = {}
         for seed, entities in followed.items():
             edges[seed] = []
             for entity in entities:
@@ -346,7 +321,7 @@ class _Walk:
         leading = [
             entity
             for entity in held.entities
-            if entity.key not in self._asked.runs
+            if entity.key not in self._asked_keys
             and not any(titled.article == held.place.article for titled in entity.titled)
         ]
         leading.sort(key=lambda entity: (entity.passages, entity.key))
@@ -354,54 +329,55 @@ class _Walk:
 
     def _to_articles(
         self, entity: Entity, articles: Sequence[Sequence[str]], passages: Mapping[str, list[Key]]
-    ) -> Iterable[_Edge]:
-        # What many passages mention says less about each: a hub fades, but slowly.
-        strength = self._knobs.bonus / max(1, entity.passages) ** self._knobs.hub
+    ) -> Iterable[_PassageEdge]:
+        # An article that many passages mention says less about each of them.
+        strength = self._parameters.bonus / max(1, entity.passages) ** self._parameters.hub
         for documents in articles:
             targets = tuple(key for name in documents for key in passages.get(name, ()))
-            yield _Edge("title", entity.key, strength / len(articles), targets)
+            yield _PassageEdge("title", entity.key, strength / len(articles), targets)
 
-    def _to_places(self, entity: Entity, places: Iterable[Place], held: Held) -> Iterable[_Edge]:
+    def _to_places(
+        self, entity: Entity, places: Iterable[Place], held: Held
+    ) -> Iterable[_PassageEdge]:
         here = held.place.article
         others = tuple(place.key for place in places if place.article != here)
-        if 0 < len(others) <= self._knobs.places:
-            strength = self._knobs.bonus / len(others) ** self._knobs.crowd
-            yield _Edge("name", entity.key, strength, others)
+        if 0 < len(others) <= self._parameters.places:
+            strength = self._parameters.bonus / len(others) ** self._parameters.crowd
+            yield _PassageEdge("name", entity.key, strength, others)
 
     def _passages(self, articles: Iterable[list[list[str]]]) -> Mapping[str, list[Key]]:
         documents = dict.fromkeys(name for found in articles for one in found for name in one)
         return self._graph.passages_of(list(documents), MOST_PASSAGES) if documents else {}
 
-    def _meant(self, edge: _Edge) -> list[Key]:
-        """The passages an edge leads to; of equally good ones of an article the first."""
+    def _targets(self, edge: _PassageEdge) -> list[Key]:
+        """The passages an edge leads to: all that share a name, or the best of an article."""
         seen = [key for key in edge.targets if key in self._base]
         if edge.kind == "name" or not seen:
             return seen
         return [max(seen, key=lambda key: self._base[key])]
 
     def _score(self, keys: Iterable[Key]) -> None:
-        new = [k for k in dict.fromkeys(keys) if k not in self._base and k not in self._unseen]
+        new = [k for k in dict.fromkeys(keys) if k not in self._base and k not in self._hidden]
         if new:
             self._base.update(self._scorer.scores(new))
-            self._unseen.update(key for key in new if key not in self._base)
+            self._hidden.update(key for key in new if key not in self._base)
 
-    def _worth_by_name(self, edges: Iterable[_Edge], held: frozenset[str]) -> dict[Key, float]:
-        """Share of the bonus for each neighbour by name: little where the seed leaves
-        little of the question open, and more for one that has what is open."""
-        keys = list(
-            dict.fromkeys(k for edge in edges if edge.kind == "name" for k in self._meant(edge))
-        )
-        still_open = [term for term in self._terms if term not in held]
+    def _worth_by_name(
+        self, edges: Iterable[_PassageEdge], held: frozenset[str]
+    ) -> dict[Key, float]:
+        """The share of the bonus for each neighbour by name: less where the seed covers most
+        of the question, more for a neighbour that has the missing terms."""
+        named = (key for edge in edges if edge.kind == "name" for key in self._targets(edge))
+        keys = list(dict.fromkeys(named))
+        missing = [term for term in self._terms if term not in held]
         rarity = sum(self._terms.values())
-        left = sum(self._terms[term] for term in still_open) / rarity if rarity else 0.0
-        shares = self._scorer.share(keys, still_open) if keys and still_open else {}
-        need = min(1.0, left / self._knobs.whole)
-        return {
-            key: need * min(1.0, self._knobs.floor + self._knobs.gain * shares.get(key, 0.0))
-            for key in keys
-        }
+        left = sum(self._terms[term] for term in missing) / rarity if rarity else 0.0
+        shares = self._scorer.share(keys, missing) if keys and missing else {}
+        need = min(1.0, left / self._parameters.whole)
+        floor, gain = self._parameters.floor, self._parameters.gain
+        return {key: need * min(1.0, floor + gain * shares.get(key, 0.0)) for key in keys}
 
-    def _propose(self, proposals: dict[Key, Bonus], key: Key, value: float, path: Path) -> None:
+    def _propose(self, proposals: dict[Key, Bonus], key: Key, value: float, path: RankPath) -> None:
         known = proposals.get(key) or self.bonuses.get(key)
         if value > (known.value if known else 0.0):
             proposals[key] = Bonus(key, self._base[key], value, path)

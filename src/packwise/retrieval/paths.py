@@ -1,7 +1,7 @@
-"""Questions to the graph itself: what a name stands for, what is said of it, what ties two.
+"""Questions about the graph itself: what a name stands for, its facts, and paths between names.
 
-Names lead on in four ways, the surest first: relations a language model extracted, the
-authors' own links, an article that mentions another's title, and passages that name both.
+Two names are related in four ways, the surest first: a relation that a language model extracted,
+a link of the author, an article that mentions another's title, and a passage that names both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from packwise.errors import UsageError
-from packwise.language.names import KeyMatcher, name_key, names_in, phrases, title_aliases
+from packwise.language.names import name_key, names_in, title_aliases
 from packwise.stores.base import Key, Store
 from packwise.stores.knowledge import Entity, EntityId, Place
 
@@ -21,15 +21,15 @@ MOST_PATHS = 5
 MOST_FACTS = 50
 
 _FOLLOWED = 48
-"""Names of one hop that are followed, the rarest first: a name on every page leads nowhere."""
+"""Names per hop that are followed, the rarest first: a name on every page leads nowhere."""
 _PLACES = 24
 _PASSAGES = 64
 _RELATIONS = 64
 _LINKS = 400
 
 
-class Tie(IntEnum):
-    """What ties two names, the surest first."""
+class RelationKind(IntEnum):
+    """How two names are related, the surest first."""
 
     RELATION = 0
     LINK = 1
@@ -37,20 +37,21 @@ class Tie(IntEnum):
     NAME = 3
 
 
-_WORDS = {Tie.LINK: "links to", Tie.TITLE: "mentions", Tie.NAME: "is named together with"}
+_WORDS = {
+    RelationKind.LINK: "links to",
+    RelationKind.TITLE: "mentions",
+    RelationKind.NAME: "is named together with",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One tie, in the direction in which the documents have it.
-
-    ``place`` is the passage that shows it, where there is one.
-    """
+class PathStep:
+    """One relation, in its direction in the documents, and the passage that shows it, if any."""
 
     source: str
     relation: str
     target: str
-    tie: Tie
+    kind: RelationKind
     place: Place | None = None
     context: str = ""
 
@@ -59,7 +60,7 @@ class Step:
             "source": self.source,
             "relation": self.relation,
             "target": self.target,
-            "kind": self.tie.name.lower(),
+            "kind": self.kind.name.lower(),
             "article": self.place.title or self.place.document if self.place else None,
             "context": self.context,
         }
@@ -69,11 +70,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
-    """The steps from one name to another; ``nodes`` are the names on the way."""
+class EntityPath:
+    """The steps from one name to another; ``nodes`` are the names on the path."""
 
     nodes: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
 
     @property
     def hops(self) -> int:
@@ -93,7 +94,7 @@ class Path:
 
 
 def find_entity(store: Store, name: str) -> Entity | None:
-    """What a store knows under a name: by its exact key, else the most named one like it."""
+    """The entity of this name: by its exact key, else the most mentioned similar one."""
     keys = keys_of(name)
     known = store.entities_named(keys)
     for key in keys:
@@ -110,7 +111,7 @@ def keys_of(name: str) -> list[str]:
 
 
 def articles_of(store: Store, entity: Entity, most: int = _PLACES) -> list[str]:
-    """The titles of the articles that an entity titles, is named in, or is defined in."""
+    """The titles of the articles that are about an entity, mention it or define it."""
     places = list(store.mentions([entity.id], most).get(entity.id, ()))
     places += [fact.place for fact in store.facts_about([entity.key], most)]
     titles = [titled.title or titled.document for titled in entity.titled]
@@ -118,7 +119,7 @@ def articles_of(store: Store, entity: Entity, most: int = _PLACES) -> list[str]:
 
 
 def facts_about(store: Store, name: str, most: int = MOST_FACTS) -> list[str]:
-    """What the documents say of a name: of it as a subject, then in the article it titles."""
+    """The facts about a name: those with it as subject, then those of the article it titles."""
     entity = find_entity(store, name)
     keys = keys_of(name) + ([entity.key] if entity else [])
     stored = list(store.facts_about(list(dict.fromkeys(keys)), most))
@@ -130,32 +131,17 @@ def facts_about(store: Store, name: str, most: int = MOST_FACTS) -> list[str]:
     return list(dict.fromkeys(" ".join(fact.text.split()) for fact in stored))[:most]
 
 
-def named_in(store: Store, question: str) -> list[Entity]:
-    """The entities a question names, in the order in which it does."""
-    runs, names = phrases(question), [name.key for name in names_in(question)]
-    known = store.entities_named(list(dict.fromkeys([*names, *runs])))
-    titles = KeyMatcher(key for key, entity in known.items() if entity.titled)
-    named = dict.fromkeys(mention.key for mention in titles.mentions(question))
-    named.update(dict.fromkeys(key for key in names if key in known))
-    folded = f" {' '.join(part for part in question.casefold().split())} "
-    # "Glory" in "Jump for Glory" is not named by itself.
-    whole = [key for key in named if not any(f" {key} " in f" {k} " for k in named if k != key)]
-    ordered = sorted(whole, key=lambda key: (folded.find(key) < 0, folded.find(key)))
-    return [known[key] for key in ordered]
-
-
 def find_paths(
     store: Store, source: Entity, target: Entity, max_hops: int = 3, most: int = MOST_PATHS
-) -> list[Path]:
-    """The shortest paths between two entities, the surest ties first; empty if there is none
-    of at most ``max_hops`` steps."""
+) -> list[EntityPath]:
+    """The shortest paths of at most ``max_hops`` steps between two entities, the surest first."""
     if not 1 <= max_hops <= MOST_HOPS:
         raise UsageError(f"max_hops is 1 to {MOST_HOPS}, not {max_hops}")
-    graph = _Graph(store)
+    graph = _EntityGraph(store)
     start, goal = graph.add(source), graph.add(target)
     if start == goal:
         return []
-    sides = (_Side(start), _Side(goal))
+    sides = (_Frontier(start), _Frontier(goal))
     for _ in range(max_hops):
         near, far = sorted(sides, key=lambda side: len(side.frontier))
         if not near.frontier:
@@ -166,22 +152,22 @@ def find_paths(
             break
     else:
         return []
-    paths = [_joined(graph, sides[0], sides[1], node) for node in sorted(met)]
-    paths.sort(key=lambda path: (path.hops, sum(step.tie for step in path.steps), path.nodes))
+    paths = [_join(graph, sides[0], sides[1], node) for node in sorted(met)]
+    paths.sort(key=lambda path: (path.hops, sum(step.kind for step in path.steps), path.nodes))
     return paths[:most]
 
 
 @dataclass(frozen=True, slots=True)
-class _Edge:
-    """A tie from one node of the walk to another."""
+class _EntityEdge:
+    """A relation between two nodes."""
 
     near: str
     far: str
-    step: Step
+    step: PathStep
 
 
-class _Graph:
-    """The part of the graph that a walk has seen: names as nodes, what is known of each."""
+class _EntityGraph:
+    """The part of the graph that was searched: names as nodes, with what is known of each."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -211,26 +197,26 @@ class _Graph:
         self._weights.setdefault(node, 1)
         return node
 
-    def surer(self, edge: _Edge) -> _Edge:
-        """The edge, as a link where the author of the mention made it one: from the far end
-        of a link only the mention is seen."""
-        if edge.step.tie is not Tie.TITLE:
+    def surer(self, edge: _EntityEdge) -> _EntityEdge:
+        """The edge, as a link if the author of the mention made it one: from the far end of a
+        link only the mention shows."""
+        if edge.step.kind is not RelationKind.TITLE:
             return edge
         for node, far in ((edge.near, edge.far), (edge.far, edge.near)):
             targets = self._documents.get(far, {})
             for _, link in self._store.links(list(self._documents.get(node, ()))):
                 if link.target in targets:
                     anchor = " ".join(link.anchor.split())
-                    step = self._step(node, Tie.LINK, far, edge.step.place, anchor)
-                    return _Edge(edge.near, edge.far, step)
+                    step = self._step(node, RelationKind.LINK, far, edge.step.place, anchor)
+                    return _EntityEdge(edge.near, edge.far, step)
         return edge
 
     def rarest(self, nodes: Iterable[str]) -> list[str]:
         ordered = sorted(nodes, key=lambda node: (self._weights.get(node, 1), node))
         return ordered[:_FOLLOWED]
 
-    def edges(self, nodes: Sequence[str]) -> Iterator[_Edge]:
-        """Everything these nodes lead to, the surest ties first."""
+    def edges(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
+        """Everything these nodes lead to, the surest relations first."""
         self._complete(nodes)
         yield from self._relations(nodes)
         yield from self._links(nodes)
@@ -238,12 +224,12 @@ class _Graph:
         yield from self._mentioned(nodes)
 
     def _complete(self, nodes: Sequence[str]) -> None:
-        """Look up the entities of nodes that were met as articles only."""
+        """Look up the entities of nodes that were found as articles only."""
         bare = [node for node in nodes if node not in self._ids]
         for key, entity in self._store.entities_named(bare).items():
             self._ids.setdefault(key, {})[entity.id] = None
 
-    def _relations(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+    def _relations(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
         found = self._store.relations_of(nodes, _RELATIONS)
         ends = list(dict.fromkeys(key for r in found for key in (r.source, r.target)))
         known = {key: self.add(e) for key, e in self._store.entities_named(ends).items()}
@@ -253,20 +239,20 @@ class _Graph:
             target = known.get(relation.target, relation.target)
             for node in (source, target):
                 self.labels.setdefault(node, node)
-            step = Step(
+            step = PathStep(
                 self.labels[source],
                 relation.relation,
                 self.labels[target],
-                Tie.RELATION,
+                RelationKind.RELATION,
                 relation.place,
                 relation.context,
             )
             if source in here:
-                yield _Edge(source, target, step)
+                yield _EntityEdge(source, target, step)
             if target in here:
-                yield _Edge(target, source, step)
+                yield _EntityEdge(target, source, step)
 
-    def _links(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+    def _links(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
         owner = self._owners(nodes)
         links = [
             (document, link)
@@ -280,9 +266,11 @@ class _Graph:
             if place is not None:
                 node, far = owner[document], self.add_article(place)
                 context = " ".join(link.anchor.split())
-                yield _Edge(node, far, self._step(node, Tie.LINK, far, None, context))
+                yield _EntityEdge(
+                    node, far, self._step(node, RelationKind.LINK, far, None, context)
+                )
 
-    def _own_mentions(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+    def _own_mentions(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
         """What the passages of these articles name."""
         owner = self._owners(nodes)
         passages = self._store.passages_of(list(owner), _PASSAGES) if owner else {}
@@ -292,9 +280,11 @@ class _Graph:
             for entity in held.entities:
                 far = self.add(entity)
                 if far != node:
-                    yield _Edge(node, far, self._step(node, Tie.TITLE, far, held.place))
+                    yield _EntityEdge(
+                        node, far, self._step(node, RelationKind.TITLE, far, held.place)
+                    )
 
-    def _mentioned(self, nodes: Sequence[str]) -> Iterator[_Edge]:
+    def _mentioned(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
         """The articles that name these nodes, and what they name in the same passage."""
         owner = {id: node for node in nodes for id in self._ids.get(node, ())}
         places = self._store.mentions(list(owner), _PLACES) if owner else {}
@@ -303,14 +293,16 @@ class _Graph:
             for place in found:
                 node, far = owner[id], self.add_article(place)
                 if far != node:
-                    yield _Edge(node, far, self._step(far, Tie.TITLE, node, place))
+                    yield _EntityEdge(node, far, self._step(far, RelationKind.TITLE, node, place))
                 by_passage.setdefault(place.key, []).append(node)
         for key, held in self._store.entities_of(list(by_passage)).items() if by_passage else ():
             for entity in held.entities:
                 far = self.add(entity)
                 for node in dict.fromkeys(by_passage[key]):
                     if far != node:
-                        yield _Edge(node, far, self._step(node, Tie.NAME, far, held.place))
+                        yield _EntityEdge(
+                            node, far, self._step(node, RelationKind.NAME, far, held.place)
+                        )
 
     def _owners(self, nodes: Sequence[str]) -> dict[str, str]:
         return {name: node for node in nodes for name in self._documents.get(node, ())}
@@ -322,39 +314,41 @@ class _Graph:
         return {found.place.document: found.place for found in held}
 
     def _step(
-        self, source: str, tie: Tie, target: str, place: Place | None, context: str = ""
-    ) -> Step:
-        return Step(self.labels[source], _WORDS[tie], self.labels[target], tie, place, context)
+        self, source: str, kind: RelationKind, target: str, place: Place | None, context: str = ""
+    ) -> PathStep:
+        return PathStep(
+            self.labels[source], _WORDS[kind], self.labels[target], kind, place, context
+        )
 
 
-class _Side:
-    """One end of a search for paths: the nodes reached, each by its surest tie."""
+class _Frontier:
+    """One end of a search for paths: the nodes reached, each by its surest relation."""
 
     def __init__(self, start: str) -> None:
-        self.reached: dict[str, _Edge | None] = {start: None}
+        self.reached: dict[str, _EntityEdge | None] = {start: None}
         self.frontier: list[str] = [start]
 
-    def advance(self, graph: _Graph) -> None:
+    def advance(self, graph: _EntityGraph) -> None:
         """One hop further."""
-        new: dict[str, _Edge] = {}
+        new: dict[str, _EntityEdge] = {}
         for edge in graph.edges(self.frontier):
             known = new.get(edge.far)
-            if edge.far not in self.reached and (known is None or edge.step.tie < known.step.tie):
+            if edge.far not in self.reached and (known is None or edge.step.kind < known.step.kind):
                 new[edge.far] = edge
         self.reached.update(new)
         self.frontier = graph.rarest(new)
 
-    def way(self, node: str) -> list[_Edge]:
+    def way(self, node: str) -> list[_EntityEdge]:
         """The edges from the start to a node."""
-        edges: list[_Edge] = []
+        edges: list[_EntityEdge] = []
         while (edge := self.reached[node]) is not None:
             edges.append(edge)
             node = edge.near
         return edges[::-1]
 
 
-def _joined(graph: _Graph, first: _Side, second: _Side, node: str) -> Path:
+def _join(graph: _EntityGraph, first: _Frontier, second: _Frontier, node: str) -> EntityPath:
     ahead, back = first.way(node), second.way(node)
     nodes = [*(edge.near for edge in ahead), node, *(edge.near for edge in reversed(back))]
     steps = [graph.surer(edge).step for edge in (*ahead, *reversed(back))]
-    return Path(tuple(graph.labels[name] for name in nodes), tuple(steps))
+    return EntityPath(tuple(graph.labels[name] for name in nodes), tuple(steps))

@@ -5,16 +5,15 @@
     keyword leg ───────┘                │
                                         └─ confidence, from the raw scores
 
-What the passages say of their own worth then becomes the probability that the answer is
-there (``retrieval/calibration.py``).
-
-The keyword leg runs while the question is embedded. ``complete`` asks each leg for its
-score of what only the other one found, so no passage is ranked on half its evidence.
-Other phrasings of the question run at the same time; a passage keeps its best scores.
+The keyword leg runs while the question is embedded. ``complete`` asks each leg for its score of
+passages that only the other one found, so every passage is ranked by both. Other phrasings of
+the question run at the same time; a passage keeps its best scores. At the end the signs in the
+list become the probability that it holds the answer (``retrieval/calibration.py``).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -23,38 +22,36 @@ from packwise.candidates import FUSIONS, GRAPHS, MODES, RERANKERS, Candidate, Qu
 from packwise.documents import Passage
 from packwise.errors import ModelError, UsageError
 from packwise.language.analyzer import terms as index_terms
-from packwise.models.base import CrossEncoder, Embedder, Vectors
+from packwise.models.base import CrossEncoder, Embedder
 from packwise.retrieval import graph
 from packwise.retrieval.cache import CacheInfo, QueryCache
 from packwise.retrieval.calibration import READ, Calibration, default_calibration, signs
-from packwise.retrieval.cross_encoding import cross_encode
-from packwise.retrieval.diversity import mmr
-from packwise.retrieval.fusion import NOT_ASKED, Fused, Leg, Weights, fuse
-from packwise.retrieval.gate import confidence
-from packwise.retrieval.leg_weights import LEANING, Leaning, weigh
-from packwise.retrieval.pagerank_blend import blend_pagerank
-from packwise.retrieval.random_walk import personalised
-from packwise.retrieval.rescoring import LegScorer
+from packwise.retrieval.fusion import (
+    MOST_TERMS,
+    PassageScorer,
+    WeightShift,
+    confidence,
+    leg_weights,
+)
+from packwise.retrieval.reranking import blend_pagerank, cross_encode, mmr
 from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Match, Store, TermStatistics
-from packwise.trace import Trace
+from packwise.trace import Stage, Trace
 
 MOST_RESULTS = 1000
-MOST_TERMS = 512
-"""Distinct terms of a question that are searched: beyond that it is a document."""
 
 _USUAL_THRESHOLD = Settings().context_confidence_threshold
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What a search found, best first, with its record.
+    """What a search found, best first, with its trace.
 
-    ``confidence`` is what the gate looks at: where the store has a calibration of its own,
-    the ``probability`` that the answer is there, else the best similarity. ``threshold`` is
-    the gate's, where the calibration sets one. ``signs`` is what the probability was read
-    off; there is none unless both legs searched.
+    ``confidence`` is what the gate compares with its threshold: the ``probability`` that the
+    list holds the answer if the store has its own calibration, else the best similarity.
+    ``threshold`` is set if the calibration has one. ``signs`` are the inputs of the
+    probability; they are empty unless both legs ran.
     """
 
     query: Query
@@ -67,20 +64,17 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What one phrasing brought: the fused list, and what it was made with."""
+class _PhrasingResult:
+    """What one phrasing found: the fused list, and what it was made with."""
 
-    fused: list[Fused]
-    vector: Vectors | None
-    terms: list[str]
-    bound: float
-    weights: Weights
+    fused: dict[Key, Scores]
+    scorer: PassageScorer
     statistics: TermStatistics | None
     trace: Trace
 
 
 def check(query: Query) -> None:
-    """Raise ``UsageError`` on a query that cannot be answered as it stands."""
+    """Raise ``UsageError`` on an invalid query."""
     if not query.text.strip():
         raise UsageError("the query is empty", fix="ask with at least one word")
     if not 1 <= query.k <= MOST_RESULTS:
@@ -98,9 +92,9 @@ def check(query: Query) -> None:
 class Pipeline:
     """Searches one store with one embedder. Safe to use from several threads.
 
-    ``embedder`` and ``cross_encoder`` are called for their models when a question needs
-    them: the keyword leg alone works on a machine without any model. ``knobs`` and ``leaning``
-    are the strengths of graph ranking and of weighing the legs.
+    ``embedder`` and ``cross_encoder`` are called when a question needs their models: the
+    keyword leg alone works without any. ``spread_parameters`` and ``weight_shift`` tune graph
+    ranking and the weights of the legs.
     """
 
     def __init__(
@@ -111,12 +105,12 @@ class Pipeline:
         cross_encoder: Callable[[], CrossEncoder],
         calibration: Calibration | None = None,
         *,
-        knobs: graph.Knobs = graph.DEFAULT,
-        leaning: Leaning = LEANING,
+        spread_parameters: graph.SpreadParameters | None = None,
+        weight_shift: WeightShift | None = None,
     ) -> None:
         self._store = store
-        self._knobs = knobs
-        self._leaning = leaning
+        self._spread_parameters = spread_parameters
+        self._weight_shift = weight_shift
         self._calibration = calibration or default_calibration()
         self._embedder = embedder
         self._cross_encoder = cross_encoder
@@ -132,11 +126,11 @@ class Pipeline:
         self._legs.shutdown(wait=True)
 
     def cache_info(self) -> CacheInfo:
-        """How often a search could be answered from memory."""
+        """How often a search was answered from memory."""
         return self._cache.info()
 
     def search(self, query: Query) -> Ranking:
-        """The ``query.k`` best passages. Raises ``UsageError`` on a query that asks nothing."""
+        """The ``query.k`` best passages. Raises ``UsageError`` on an invalid query."""
         check(query)
         if not self._cache.enabled:
             return self._search(query)
@@ -156,7 +150,7 @@ class Pipeline:
         trace = Trace()
         found = self._phrased(query, trace)
         fused = _merged([phrasing.fused for phrasing in found])
-        sure = confidence([entry.scores for entry in fused])
+        sure = confidence(fused.values())
         pool = max(query.k, READ)
         if query.rerank != "off":
             pool = max(pool, self._settings.rerank_pool)
@@ -167,15 +161,19 @@ class Pipeline:
         if query.graph != "off" and query.mode == "hybrid":
             hits = self._rank_by_graph(query, hits, fused, found[0], pool, trace)
         if query.rerank == "mmr":
-            hits = self._spread_out(hits, trace)
+            hits = self._diversify(hits, trace)
         ranking = Ranking(query, tuple(hits[: query.k]), sure, trace)
-        return self._calibrated(ranking, hits, [entry.scores for entry in fused], found[0])
+        return self._calibrated(ranking, hits, list(fused.values()), found[0])
 
     def _calibrated(
-        self, ranking: Ranking, hits: list[Candidate], scores: Sequence[Scores], found: _Found
+        self,
+        ranking: Ranking,
+        hits: list[Candidate],
+        scores: Sequence[Scores],
+        found: _PhrasingResult,
     ) -> Ranking:
         """The ranking with the probability that it holds the answer."""
-        if found.statistics is None or found.vector is None:
+        if found.statistics is None or found.scorer.vector is None:
             return ranking
         with ranking.trace.stage("confidence") as stage:
             read = signs(ranking.query.text, scores, hits, found.statistics)
@@ -193,8 +191,8 @@ class Pipeline:
         threshold = self._calibration.threshold if untouched else None
         return replace(ranking, confidence=probability, threshold=threshold)
 
-    def _phrased(self, query: Query, trace: Trace) -> list[_Found]:
-        """What each phrasing found, the question's own first."""
+    def _phrased(self, query: Query, trace: Trace) -> list[_PhrasingResult]:
+        """What each phrasing found, the question itself first."""
         jobs = [
             self._phrasings.submit(self._find, replace(query, text=text))
             for text in dict.fromkeys(query.alternatives)
@@ -209,101 +207,93 @@ class Pipeline:
                 )
         return found
 
-    def _find(self, query: Query) -> _Found:
+    def _find(self, query: Query) -> _PhrasingResult:
         """Both legs for one phrasing, fused."""
         trace, aside = Trace(), Trace()
-        weighing = weigh(query.text, self._settings, self._leaning)
-        depth = max(query.k, weighing.k_base)
+        first = leg_weights(query.text, self._settings, self._weight_shift)
+        depth = max(query.k, first.k_base)
         if query.rerank != "off":
             depth = max(depth, self._settings.rerank_pool)
-        terms = list(dict.fromkeys(index_terms(query.text)))[:MOST_TERMS]
-        vector, keyword, asked = NOT_ASKED, NOT_ASKED, None
-        statistics: TermStatistics | None = None
-        weights = weighing.weights
-
-        job = None
+        scorer = PassageScorer(
+            store=self._store,
+            vector=None,
+            terms=list(dict.fromkeys(index_terms(query.text)))[:MOST_TERMS],
+            bound=0.0,
+            weights=first.weights,
+            similarity=float,
+            where=query.where,
+        )
+        vector, keyword, statistics, job = None, None, None, None
         if query.mode != "vector":
-            job = self._legs.submit(self._keyword_leg, query, terms, depth, aside)
+            job = self._legs.submit(self._keyword_leg, scorer, depth, aside)
         if query.mode != "keyword":
             with trace.stage("embed"):
-                asked = self._embedder().embed_query(query.text)
+                scorer.vector = self._embedder().embed_query(query.text)
+                scorer.similarity = self._embedder().similarity
             with trace.stage("vector") as stage:
-                found = self._store.vector_search(asked, depth, query.where)
-                vector = _leg(found)
-                stage.note(found=len(found), best=round(found[0].score, 6) if found else None)
-            if found:
-                weights = weighing.after(self._embedder().similarity(found[0].score))
+                vector = _leg(self._store.vector_search(scorer.vector, depth, query.where), stage)
+            if vector:
+                scorer.weights = first.after(scorer.similarity(max(vector.values())))
         if job is not None:
             keyword = job.result()
             trace.stages.extend(aside.stages)
 
-        if self._settings.completion and asked is not None and keyword.ran:
+        if self._settings.completion and vector is not None and keyword is not None:
             with trace.stage("complete") as stage:
-                vector, keyword, rescored = self._complete(vector, keyword, asked, terms)
-                stage.note(rescored=rescored)
+                stage.note(rescored=self._complete(vector, keyword, scorer))
         with trace.stage("fusion") as stage:
-            limit = 0.0
-            if keyword.ran:
-                statistics = self._store.term_statistics(terms)
-                limit = bm25.bound(terms, statistics)
-            fused = fuse(
-                vector,
-                keyword,
-                bound=limit,
-                weights=weights,
-                fusion=query.fusion,
-                rrf_k=self._settings.rrf_k,
-                similarity=self._embedder().similarity if vector.ran else float,
-            )
+            if keyword is not None:
+                statistics = self._store.term_statistics(scorer.terms)
+                scorer.bound = bm25.bound(scorer.terms, statistics)
+            fused = scorer.fuse(vector, keyword, query.fusion, self._settings.rrf_k)
+            weights = scorer.weights
             stage.note(
                 strategy=query.fusion,
-                intent=weighing.intent.value if weighing.adaptive else None,
+                intent=first.intent.value if first.shift else None,
                 weights=[round(weights.vector, 6), round(weights.keyword, 6)],
-                bm25_bound=round(limit, 6),
+                bm25_bound=round(scorer.bound, 6),
                 candidates=len(fused),
             )
-        return _Found(fused, asked, terms, limit, weights, statistics, trace)
+        return _PhrasingResult(fused, scorer, statistics, trace)
 
-    def _keyword_leg(self, query: Query, terms: Sequence[str], depth: int, trace: Trace) -> Leg:
+    def _keyword_leg(self, scorer: PassageScorer, depth: int, trace: Trace) -> dict[Key, float]:
         with trace.stage("keyword") as stage:
-            found = self._store.keyword_search(terms, depth, query.where) if terms else []
-            stage.note(found=len(found), best=round(found[0].score, 6) if found else None)
-        return _leg(found)
+            terms = scorer.terms
+            found = self._store.keyword_search(terms, depth, scorer.where) if terms else []
+            return _leg(found, stage)
 
     def _complete(
-        self, vector: Leg, keyword: Leg, asked: Vectors, terms: Sequence[str]
-    ) -> tuple[Leg, Leg, int]:
-        """Both legs, each with its score of what only the other had found."""
-        no_vector = sorted(keyword.scores.keys() - vector.scores.keys(), key=str)
-        no_keyword = sorted(vector.scores.keys() - keyword.scores.keys(), key=str)
-        if no_vector:
-            more = self._store.vector_search(asked, len(no_vector), among=no_vector)
-            vector = _leg(more, vector)
-        if no_keyword and terms:
-            more = self._store.keyword_search(terms, len(no_keyword), among=no_keyword)
-            keyword = _leg(more, keyword)
-        return vector, keyword, len(no_vector) + len(no_keyword)
+        self, vector: dict[Key, float], keyword: dict[Key, float], scorer: PassageScorer
+    ) -> int:
+        """Give each leg its scores of passages that only the other found."""
+        no_vector = sorted(keyword.keys() - vector.keys(), key=str)
+        no_keyword = sorted(vector.keys() - keyword.keys(), key=str)
+        if no_vector and scorer.vector is not None:
+            more = self._store.vector_search(scorer.vector, len(no_vector), among=no_vector)
+            vector.update((match.key, match.score) for match in more)
+        if no_keyword and scorer.terms:
+            more = self._store.keyword_search(scorer.terms, len(no_keyword), among=no_keyword)
+            keyword.update((match.key, match.score) for match in more)
+        return len(no_vector) + len(no_keyword)
 
     def _fetch(
         self,
-        fused: Sequence[Fused],
+        fused: Mapping[Key, Scores],
         k: int,
         trace: Trace,
         known: Mapping[Key, Passage] | None = None,
     ) -> list[Candidate]:
-        """The first ``k`` distinct passages: one text, or one place of one page, stored twice
-        is shown once. Passages that are ``known`` are not read again."""
+        """The first ``k`` distinct passages: a text, or a place on a page, that is stored twice
+        is returned once. Passages that are ``known`` are not read again."""
         known = known or {}
         hits: list[Candidate] = []
         seen: dict[tuple[str, int], str] = {}
-        at = 0
-        while len(hits) < k and at < len(fused):
-            batch = fused[at : at + k - len(hits)]
-            at += len(batch)
-            new = [entry.key for entry in batch if entry.key not in known]
+        keys = iter(fused)
+        while batch := list(itertools.islice(keys, k - len(hits))):
+            new = [key for key in batch if key not in known]
             read = dict(zip(new, self._store.passages(new), strict=True)) if new else {}
-            for entry in batch:
-                passage = known.get(entry.key) or read.get(entry.key)
+            for key in batch:
+                passage = known.get(key) or read.get(key)
                 if passage is None:
                     continue
                 marks = [(passage.content_hash, -1)]
@@ -314,7 +304,7 @@ class Pipeline:
                     trace.drop(passage.id, "fetch", f"same text as {first}")
                     continue
                 seen.update(dict.fromkeys(marks, passage.id))
-                hits.append(Candidate(entry.key, passage, entry.scores))
+                hits.append(Candidate(key, passage, fused[key]))
         return hits
 
     def _cross_encode(self, query: Query, hits: list[Candidate], trace: Trace) -> list[Candidate]:
@@ -330,16 +320,11 @@ class Pipeline:
             if encoder is not None:
                 pool = self._settings.rerank_pool
                 stage.note(read=min(pool, len(hits)))
-                return cross_encode(
-                    query.text,
-                    hits,
-                    encoder,
-                    pool=pool,
-                    weight=self._settings.cross_encoder_weight,
-                )
-        return self._spread_out(hits, trace)
+                weight = self._settings.cross_encoder_weight
+                return cross_encode(query.text, hits, encoder, pool=pool, weight=weight)
+        return self._diversify(hits, trace)
 
-    def _spread_out(self, hits: list[Candidate], trace: Trace) -> list[Candidate]:
+    def _diversify(self, hits: list[Candidate], trace: Trace) -> list[Candidate]:
         with trace.stage("mmr") as stage:
             stage.note(alpha=self._settings.mmr_alpha, candidates=len(hits))
             vectors = self._store.vectors([hit.key for hit in hits])
@@ -349,8 +334,8 @@ class Pipeline:
         self,
         query: Query,
         hits: list[Candidate],
-        fused: Sequence[Fused],
-        found: _Found,
+        fused: Mapping[Key, Scores],
+        found: _PhrasingResult,
         most: int,
         trace: Trace,
     ) -> list[Candidate]:
@@ -360,65 +345,42 @@ class Pipeline:
             if query.fusion == "rrf":
                 stage.note(held_back="reciprocal ranks have no scale a bonus could be added to")
                 return hits
-            # What the cross-encoder has not read stands as it does there.
+            # As in ``cross_encode``: what the cross-encoder has not read does not fit.
             scale = 1.0
             if any(hit.scores.cross is not None for hit in hits):
                 scale = 1.0 - self._settings.cross_encoder_weight
-            scorer = LegScorer(
-                self._store,
-                self._embedder(),
-                vector=found.vector,
-                terms=found.terms,
-                bound=found.bound,
-                weights=found.weights,
-                where=query.where,
-                scale=scale,
-            )
-            statistics = found.statistics or self._store.term_statistics(found.terms)
+            scorer = replace(found.scorer, scale=scale)
+            statistics = found.statistics or self._store.term_statistics(scorer.terms)
             rarity = {
                 term: bm25.idf(statistics.passages, statistics.frequency.get(term, 0))
-                for term in found.terms
+                for term in scorer.terms
             }
-            pool = {entry.key: scale * entry.scores.final for entry in fused}
-            pool.update((hit.key, hit.scores.final) for hit in hits)
-            if query.graph == "walk":
-                flow = personalised(query.text, rarity, pool, self._store, scorer)
-            else:
-                flow = graph.spread(query.text, rarity, pool, self._store, scorer, self._knobs)
+            listed = {
+                key: replace(scores, final=scale * scores.final) for key, scores in fused.items()
+            }
+            listed.update((hit.key, hit.scores) for hit in hits)
+            pool = {key: scores.final for key, scores in listed.items()}
+            flow = graph.spread(
+                query.text, rarity, pool, self._store, scorer, self._spread_parameters
+            )
             stage.note(**flow.notes())
             if not flow.bonuses:
                 return hits
-            return self._with_bonuses(hits, fused, flow, scorer, scale, most, trace)
-
-    def _with_bonuses(
-        self,
-        hits: list[Candidate],
-        fused: Sequence[Fused],
-        flow: graph.Spread,
-        scorer: LegScorer,
-        scale: float,
-        most: int,
-        trace: Trace,
-    ) -> list[Candidate]:
-        """The list with its bonuses, passages from outside it included."""
-        scores = {entry.key: entry.scores for entry in fused}
-        if scale != 1.0:
-            scores = {key: replace(s, final=scale * s.final) for key, s in scores.items()}
-        scores.update((hit.key, hit.scores) for hit in hits)
-        for bonus in flow.bonuses:
-            known = scores.get(bonus.key) or scorer.found[bonus.key]
-            scores[bonus.key] = replace(known, graph=bonus.value, final=bonus.final)
-        ordered = sorted(scores, key=lambda key: (-scores[key].final, str(key)))
+            for bonus in flow.bonuses:
+                known = listed.get(bonus.key) or scorer.found[bonus.key]
+                listed[bonus.key] = replace(known, graph=bonus.value, final=bonus.final)
         passages = {hit.key: hit.passage for hit in hits}
-        if all(key in passages for key in ordered[:most]):
-            return [Candidate(key, passages[key], scores[key]) for key in ordered[:most]]
-        return self._fetch([Fused(key, scores[key]) for key in ordered], most, trace, passages)
+        ordered = _best_first(listed)
+        first = list(itertools.islice(ordered.items(), most))
+        if all(key in passages for key, _ in first):
+            return [Candidate(key, passages[key], scores) for key, scores in first]
+        return self._fetch(ordered, most, trace, passages)
 
     def _blend_pagerank(self, hits: list[Candidate], notes: dict[str, object]) -> list[Candidate]:
         info = self._store.info()
         similarities = {hit.key: _similarity(hit) for hit in hits}
         documents = {hit.key: hit.passage.document for hit in hits}
-        blend = blend_pagerank(
+        blended, notes["pagerank"] = blend_pagerank(
             similarities,
             documents,
             self._store.pagerank(list(dict.fromkeys(documents.values()))),
@@ -427,42 +389,41 @@ class Pipeline:
             similarity_weight=self._settings.similarity_weight,
             pagerank_weight=self._settings.pagerank_weight,
         )
-        notes["pagerank"] = blend.note
-        if not blend.applied:
+        if blended is None:
             return hits
-        blended = [
+        scored = [
             replace(
-                hit,
-                scores=replace(
-                    hit.scores,
-                    graph=blend.scores[hit.key] - similarities[hit.key],
-                    final=blend.scores[hit.key],
-                ),
+                hit, scores=replace(hit.scores, graph=final - similarities[hit.key], final=final)
             )
             for hit in hits
+            for final in [blended[hit.key]]
         ]
-        return sorted(blended, key=lambda hit: (-hit.scores.final, str(hit.key)))
+        return sorted(scored, key=lambda hit: (-hit.scores.final, str(hit.key)))
 
 
 def _similarity(hit: Candidate) -> float:
-    """What PageRank is blended with; what the cross-encoder said stays in it."""
+    """What PageRank is blended with: the similarity, or the score of the cross-encoder."""
     scores = hit.scores
     if scores.similarity is None or scores.cross is not None:
         return scores.final
     return scores.similarity
 
 
-def _merged(lists: Sequence[list[Fused]]) -> list[Fused]:
+def _merged(lists: Sequence[dict[Key, Scores]]) -> dict[Key, Scores]:
     """One list of all; a passage found by several phrasings keeps its best scores."""
     if len(lists) == 1:
         return lists[0]
-    best: dict[Key, Fused] = {}
-    for entry in (entry for entries in lists for entry in entries):
-        known = best.get(entry.key)
-        if known is None or entry.scores.final > known.scores.final:
-            best[entry.key] = entry
-    return sorted(best.values(), key=lambda entry: (-entry.scores.final, str(entry.key)))
+    best: dict[Key, Scores] = {}
+    for key, scores in (item for found in lists for item in found.items()):
+        if key not in best or scores.final > best[key].final:
+            best[key] = scores
+    return _best_first(best)
 
 
-def _leg(found: Sequence[Match], more: Leg = NOT_ASKED) -> Leg:
-    return Leg({**more.scores, **{match.key: match.score for match in found}})
+def _best_first(scores: Mapping[Key, Scores]) -> dict[Key, Scores]:
+    return dict(sorted(scores.items(), key=lambda item: (-item[1].final, str(item[0]))))
+
+
+def _leg(found: Sequence[Match], stage: Stage) -> dict[Key, float]:
+    stage.note(found=len(found), best=round(found[0].score, 6) if found else None)
+    return {match.key: match.score for match in found}

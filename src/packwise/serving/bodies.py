@@ -14,7 +14,7 @@ MOST_BUDGET = 200_000
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Short = Annotated[str, Field(max_length=512)]
-Graph = Literal["names", "walk", "pagerank", "off"]
+Graph = Literal["names", "pagerank", "off"]
 Rerank = Literal["crossencoder", "mmr", "off"]
 Policy = Literal["coverage", "seed", "baseline"]
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from packwise.answering.answer import Answer
-from packwise.answering.prompt import clean
+from packwise.answering.synthesis import clean
 from packwise.candidates import Filter
 from packwise.errors import PackwiseError
 from packwise.models.tokens import token_counter

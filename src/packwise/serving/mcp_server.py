@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from packwise import __version__
-from packwise.answering.prompt import clean
+from packwise.answering.synthesis import clean
 from packwise.candidates import Filter
 from packwise.errors import PackwiseError
 from packwise.serving import operations

@@ -11,17 +11,15 @@ from typing import Any
 
 from packwise.documents import Passage
 from packwise.errors import StoreError
+from packwise.language.entities import AliasIndex, facts_in, passage_names
 from packwise.language.names import (
-    AliasIndex,
     ExtractedEntity,
     ExtractedFact,
     ExtractedRelation,
     Extraction,
     KeyMatcher,
     Kind,
-    facts_in,
     name_key,
-    passage_names,
 )
 
 

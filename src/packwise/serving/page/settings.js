@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 
 const FIELDS = [
-  { name: "graph", label: "Graph", options: { names: "names", walk: "walk", pagerank: "PageRank", off: "off" } },
+  { name: "graph", label: "Graph", options: { names: "names", pagerank: "PageRank", off: "off" } },
   { name: "rerank", label: "Reranker", options: { crossencoder: "cross-encoder", mmr: "spread out (mmr)", off: "off" } },
   { name: "fusion", label: "Fusion", options: { weighted: "weighted", rrf: "reciprocal ranks" } },
   { name: "mode", label: "Search", options: { hybrid: "both", vector: "meaning only", keyword: "words only" }, fallback: "hybrid" },

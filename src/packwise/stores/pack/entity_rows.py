@@ -11,7 +11,8 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from packwise.language.names import RULES, AliasIndex, Kind, title_aliases
+from packwise.language.entities import AliasIndex
+from packwise.language.names import RULES, Kind, title_aliases
 from packwise.stores.entity_extraction import Told, read_extraction, told_by, turnover
 from packwise.stores.pack.rows import PASSAGE_COLUMNS, PASSAGE_TABLES, batches, marks, read_passage
 

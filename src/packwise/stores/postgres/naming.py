@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from packwise.language.names import AliasIndex, Kind, title_aliases
+from packwise.language.entities import AliasIndex
+from packwise.language.names import Kind, title_aliases
 from packwise.stores.entity_extraction import Told, read_extraction, told_by, turnover
 from packwise.stores.postgres.rows import PASSAGE_COLUMNS as PASSAGE
 from packwise.stores.postgres.rows import PASSAGE_TABLES as PASSAGES

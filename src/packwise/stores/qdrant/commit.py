@@ -14,7 +14,8 @@ import numpy as np
 from qdrant_client import models
 
 from packwise.language.analyzer import ANALYZER
-from packwise.language.names import RULES, AliasIndex
+from packwise.language.entities import AliasIndex
+from packwise.language.names import RULES
 from packwise.stores.checks import Identity
 from packwise.stores.entity_extraction import turnover
 from packwise.stores.keyword_index import term_hash

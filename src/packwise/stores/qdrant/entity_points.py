@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from packwise.documents import Passage
-from packwise.language.names import AliasIndex, Kind, title_aliases
+from packwise.language.entities import AliasIndex
+from packwise.language.names import Kind, title_aliases
 from packwise.stores.entity_extraction import read_extraction, told_by
 from packwise.stores.qdrant.layout import NEVER, Payload, tag
 from packwise.stores.qdrant.points import read_passage

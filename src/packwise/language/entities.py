@@ -1,0 +1,117 @@
+"""The entities and facts of passages, as stores keep them.
+
+Both are found by rule (``names.py``) when a document is written, so a store can be built one
+document at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from packwise.documents import Passage
+from packwise.language.analyzer import fold
+from packwise.language.names import CALENDAR, KeyMatcher, Name, name_key, names_in, title_aliases
+from packwise.language.sentences import sentence_spans
+
+MOST_NAMESAKES = 8
+"""Titles that may share an alias; an alias of more titles does not say which one is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A sentence that says what its subject is."""
+
+    subject: str
+    key: str
+    text: str
+    start: int
+    end: int
+
+
+_DEFINITION = re.compile(
+    r"""
+    (?P<subject>(?:(?:The|A|An)\s)?+\S++(?:\s(?!(?:is|are|was|were|means|refers|stands)\s)\S++){0,9}?)
+    (?:\s\([^()]{1,80}\))?+,?
+    \s(?:(?:is|are|was|were)\s(?:(?:also|both|often|usually|typically)\s)?+
+         (?:an?|the|one\sof|any|defined\sas)
+       |means|refers\sto|stands\sfor)\s
+    """,
+    re.VERBOSE,
+)
+_NO_SUBJECT = (
+    frozenset(
+        "he her here his how i if in it its my she such that their then there these they this "
+        "those to we what when where which who why you your".split()
+    )
+    | CALENDAR
+)
+_MOST_SUBJECT_WORDS = 8
+
+
+def facts_in(text: str) -> list[Fact]:
+    """The sentences of a text that define something ("X is a ...", "X refers to ...")."""
+    facts: list[Fact] = []
+    for start, end in sentence_spans(text):
+        match = _DEFINITION.match(text, start, end)
+        if match is None:
+            continue
+        subject = match["subject"].strip("\"'“”‘’*_`#, ")
+        words = subject.split()
+        key = name_key(subject)
+        if not key or len(words) > _MOST_SUBJECT_WORDS or fold(words[0]) in _NO_SUBJECT:
+            continue
+        facts.append(Fact(subject, key, text[start:end], start, end))
+    return facts
+
+
+class AliasIndex(KeyMatcher):
+    """Finds the articles that a text mentions, by title or alias.
+
+    ``entries`` are (document id, title); several documents may share a title. Aliases of
+    more than ``MOST_NAMESAKES`` different titles are left out.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, str]]) -> None:
+        documents: dict[str, dict[str, None]] = {}
+        titles: dict[str, set[str]] = {}
+        for document, title in entries:
+            for alias in title_aliases(title):
+                documents.setdefault(alias, {})[document] = None
+                titles.setdefault(alias, set()).add(name_key(title))
+        self._documents = {
+            alias: tuple(found)
+            for alias, found in documents.items()
+            if len(titles[alias]) <= MOST_NAMESAKES
+        }
+        super().__init__(self._documents)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._documents)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._documents
+
+    def documents(self, key: str) -> tuple[str, ...]:
+        """The documents an alias may mean, in the order they were given."""
+        return self._documents.get(key, ())
+
+
+def passage_names(passage: Passage, aliases: AliasIndex | None = None) -> list[Name]:
+    """Each entity that a passage or its heading mentions, once, as it is stored.
+
+    Names that occur only in the heading have offsets of -1. With ``aliases``, mentions of other
+    articles' titles are included. A name is sure when one of its mentions is.
+    """
+    by_key: dict[str, Name] = {}
+    found = names_in(passage.text)
+    if aliases is not None:
+        found += aliases.mentions(passage.text)
+    if passage.header:
+        found += [replace(name, start=-1, end=-1) for name in names_in(passage.header)]
+    for name in found:
+        known = by_key.get(name.key)
+        if known is None or (name.sure and not known.sure):
+            by_key[name.key] = name
+    return list(by_key.values())
