@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from packwise.answering.answer import NumberedPassage
-from packwise.answering.extractive import best_sentences
+from packwise.answering.extractive import best_sentences, weighted_question
 from packwise.answering.spans import candidates
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import Question, load_dataset

@@ -70,8 +70,8 @@ class Try:
 
     name: str
     value: str = ""
-    spread_parameters: SpreadParameters = SpreadParameters()
-    weight_shift: WeightShift = WeightShift()
+    spread_parameters: SpreadParameters = field(default_factory=SpreadParameters)
+    weight_shift: WeightShift = field(default_factory=WeightShift)
     settings: dict[str, Any] = field(default_factory=dict)
     rerank: str = "off"
 
