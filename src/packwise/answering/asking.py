@@ -27,9 +27,9 @@ from packwise.answering.extractive import extract
 from packwise.answering.few_shot import Example
 from packwise.answering.knowledge import known_in
 from packwise.answering.prompt import QUESTION_CHARACTERS, clean, synthesis_prompt
-from packwise.answering.request import EXPANSIONS, Request, Tools
+from packwise.answering.request import Request, Tools
 from packwise.answering.synthesis import Written
-from packwise.candidates import Candidate
+from packwise.candidates import EXPANSIONS, Candidate
 from packwise.context.layout import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
 from packwise.context.trace_file import keep_trace

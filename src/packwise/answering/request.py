@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from packwise.answering.answer import VECTOR_SEARCH
 from packwise.answering.few_shot import FewShot
 from packwise.answering.synthesis import SYNTHESIS_MAX_TOKENS
-from packwise.candidates import EVERYTHING, Filter, Fusion, Mode
+from packwise.candidates import (
+    EVERYTHING,
+    Expansion,
+    Filter,
+    Fusion,
+    GraphRanking,
+    Mode,
+    PackingPolicy,
+    Reranker,
+)
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.retrieval.pipeline import Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Key, Store
-
-Expansion = Literal["off", "llm", "local"]
-EXPANSIONS: tuple[Expansion, ...] = ("off", "llm", "local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,14 @@ class Request:
 
     max_results: int = 5
     budget: int | None = None
-    policy: str | None = None
+    policy: PackingPolicy | None = None
     mode: Mode = "hybrid"
     fusion: Fusion | None = None
     where: Filter = EVERYTHING
     expansion: Expansion = "off"
     documents: bool = True
-    graph: bool | str | None = None
-    rerank: str | None = None
+    graph: GraphRanking | bool | None = None
+    rerank: Reranker | None = None
     few_shot: bool = True
     few_shot_path: Path | None = None
     exclude: frozenset[str] = frozenset()

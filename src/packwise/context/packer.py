@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from packwise.candidates import Candidate
+from packwise.candidates import PACKING_POLICIES, Candidate
 from packwise.context.baseline import fill_by_characters
 from packwise.context.coverage import fill_by_coverage
 from packwise.context.draft_context import Draft
@@ -20,7 +20,7 @@ from packwise.context.trace import Dropped, Knobs, PackingTrace, Reason, Selecte
 from packwise.errors import UsageError
 from packwise.models.base import TokenCounter
 from packwise.models.tokens import token_counter
-from packwise.settings import PACKING_POLICIES, Settings
+from packwise.settings import Settings
 from packwise.stores.base import Store
 
 # A context this full by the API's count is not packed again for the rest.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from packwise import folders
 from packwise.context.trace import PackingTrace
 from packwise.documents import content_hash
-from packwise.settings import Settings
+from packwise.settings import Settings, cache_folder
 
 
 def keep_trace(trace: PackingTrace, settings: Settings) -> Path | None:
@@ -18,7 +17,7 @@ def keep_trace(trace: PackingTrace, settings: Settings) -> Path | None:
     if not settings.retrieval_trace:
         return None
     given = settings.trace_folder
-    folder = Path(given).expanduser() if given else folders.cache() / "traces"
+    folder = Path(given).expanduser() if given else cache_folder() / "traces"
     folder.mkdir(parents=True, exist_ok=True)
     text = trace.as_json() + "\n"
     path = folder / f"{content_hash(text)}.json"

@@ -11,7 +11,7 @@ import string
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packwise.context.quality import STUB_WORDS, words
@@ -54,8 +54,7 @@ def settings_of(variant: str, settings: Settings) -> Settings:
     default search with the specification's packing. No variant remembers searches.
     """
     if variant == BASELINE:
-        return replace(
-            settings,
+        return settings.override(
             vector_weight=0.7,
             keyword_weight=0.3,
             fusion="weighted",
@@ -66,7 +65,7 @@ def settings_of(variant: str, settings: Settings) -> Settings:
             query_cache=0,
         )
     policy = "seed" if variant == SEED else settings.packing_policy
-    return replace(settings, packing_policy=policy, query_cache=0)
+    return settings.override(packing_policy=policy, query_cache=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ settings``, by its field or by its environment variable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from packwise.candidates import Mode
@@ -68,16 +68,14 @@ def setup(text: str, settings: Settings, sets: Sequence[str] = ()) -> Setup:
             raise UsageError(
                 f"no such variant: {part!r}", fix=f"use KNOB=VALUE or one of {', '.join(NAMES)}"
             )
-    # Through ``load``, so that a text becomes what its knob takes, or is refused.
-    checked = Settings.load({}, **overrides)
-    chosen = replace(base, query_cache=0, **{name: getattr(checked, name) for name in overrides})
+    chosen = base.override(**{"query_cache": 0, **overrides})
     return Setup(",".join(dict.fromkeys(parts)) or "default", chosen, mode)
 
 
 def _knob(text: str) -> str:
     name = text.strip()
     for known in fields(Settings):
-        if name in (known.name, known.metadata["env"]):
+        if name in (known.name, known.metadata["env"], known.metadata["alias"]):
             return known.name
     raise UsageError(f"no such knob: {name!r}", fix="packwise settings")
 

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any, cast
 
-from packwise import folders
+from packwise.settings import cache_folder
 
 _lock = threading.Lock()
 
@@ -43,7 +43,7 @@ def remembered_sha256(path: Path) -> str:
 
 
 def _memory() -> Path:
-    return folders.cache() / "hashes.json"
+    return cache_folder() / "hashes.json"
 
 
 def _read() -> dict[str, tuple[int, int, str]]:

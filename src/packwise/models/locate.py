@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from packwise import folders
 from packwise.errors import ModelCorrupt, ModelError, ModelMissing, SettingError
 from packwise.models.integrity import remembered_sha256, sha256_of
 from packwise.models.table import MODELS, Build, Model, ModelFile
-from packwise.settings import Settings
+from packwise.settings import Settings, cache_folder
 
 if TYPE_CHECKING:
     from packwise.models.download import Received
@@ -194,7 +193,7 @@ def _hub_cache_folder() -> Path:
 
 
 def _downloaded(model: Model) -> _Place:
-    folder = folders.cache() / "models" / model.name
+    folder = cache_folder() / "models" / model.name
     return _Place(folder, "downloaded", (model.hub.build,), f"packwise models get {model.name}")
 
 

@@ -61,7 +61,7 @@ def token_counter(name: str = DEFAULT_TOKENIZER_MODEL) -> TokenCounter:
     raise SettingError(
         f"no tokenizer is known for {name!r}; known: gpt-4o..., gpt-4.1..., gpt-5..., o1..., "
         "o3..., o4..., gpt-4..., gpt-3.5..., claude-..., o200k_base, cl100k_base",
-        fix="set TOKENIZER_MODEL to one of these",
+        fix="set PACKWISE_TOKENIZER_MODEL to one of these",
     )
 
 

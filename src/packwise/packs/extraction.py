@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from packwise import folders
 from packwise.answering.prompt import clean
 from packwise.documents import Passage, content_hash
 from packwise.errors import ModelMissing, StoreError
@@ -32,6 +31,7 @@ from packwise.language.names import (
 from packwise.models.claude import ClaudeModel
 from packwise.models.llm import KEY_VARIABLE, LIGHT_MODEL, NO_USAGE, Usage, load_llm
 from packwise.models.tokens import token_counter
+from packwise.settings import cache_folder
 
 PROMPT_VERSION = "claude-extract-1"
 """Name of the prompt, the schema and the checks; what was read with another is read anew."""
@@ -142,7 +142,7 @@ class ClaudeExtractor:
 
     def __init__(self, model: ClaudeModel, cache: Path | None = None) -> None:
         self._model = model
-        self._kept = _Kept(cache or folders.cache() / "extractions.sqlite")
+        self._kept = _Kept(cache or cache_folder() / "extractions.sqlite")
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="packwise-extract")
         self._lock = threading.Lock()
         self._passages = self._cached = self._failed = 0

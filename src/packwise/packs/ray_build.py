@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,7 @@ class Worker:
     def __init__(self, embedder: str, settings: Settings) -> None:
         from packwise.models.embedder import load_embedder
 
-        own = replace(settings, threads=1)
+        own = settings.override(threads=1)
         self._crew = LocalCrew(load_embedder(embedder, own), own)
 
     def version(self) -> str:

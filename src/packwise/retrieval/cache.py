@@ -41,7 +41,7 @@ class QueryCache(Generic[_T]):
         self._size = size
         self._seconds = seconds
         self._clock = clock
-        self._kept: OrderedDict[tuple[object, ...], tuple[float, _T]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Query], tuple[float, _T]] = OrderedDict()
         self._hits = 0
         self._misses = 0
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class QueryCache(Generic[_T]):
 
     def get(self, query: Query, version: str) -> _T | None:
         """The answer given before, unless it is too old or the store has changed."""
-        key = _key(query, version)
+        key = (version, query)
         with self._lock:
             found = self._kept.get(key)
             if found is not None and self._clock() - found[0] < self._seconds:
@@ -67,33 +67,11 @@ class QueryCache(Generic[_T]):
     def put(self, query: Query, version: str, answer: _T) -> None:
         """Keep an answer; the one unused for longest makes room."""
         with self._lock:
-            self._kept[_key(query, version)] = (self._clock(), answer)
-            self._kept.move_to_end(_key(query, version))
+            self._kept[version, query] = (self._clock(), answer)
+            self._kept.move_to_end((version, query))
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
 
     def info(self) -> CacheInfo:
         with self._lock:
             return CacheInfo(self._hits, self._misses, len(self._kept))
-
-
-def _key(query: Query, version: str) -> tuple[object, ...]:
-    where = query.where
-    return (
-        version,
-        query.text,
-        query.k,
-        query.mode,
-        query.fusion,
-        query.alternatives,
-        query.graph,
-        query.rerank,
-        where.tenant,
-        where.space,
-        where.acl,
-        where.lang,
-        where.node_type,
-        where.documents,
-        where.path_prefix,
-        tuple(sorted(where.metadata.items())),
-    )

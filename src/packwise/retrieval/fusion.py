@@ -58,8 +58,8 @@ def fuse(
     bound: float,
     weights: Weights,
     fusion: Fusion,
-    rrf_k: int,
     similarity: Callable[[float], float],
+    rrf_k: int = 60,
 ) -> list[Fused]:
     """Every key of either leg with its scores, best first.
 

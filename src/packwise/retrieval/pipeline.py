@@ -44,8 +44,6 @@ MOST_RESULTS = 1000
 MOST_TERMS = 512
 """Distinct terms of a question that are searched: beyond that it is a document."""
 
-_USUAL_THRESHOLD = Settings().context_confidence_threshold
-
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -188,9 +186,9 @@ class Pipeline:
         ranking = replace(ranking, probability=probability, signs=read)
         if probability is None or self._calibration.source == "default":
             return ranking
-        # A threshold that somebody set counts more than the calibration's.
-        untouched = self._settings.context_confidence_threshold == _USUAL_THRESHOLD
-        threshold = self._calibration.threshold if untouched else None
+        # A threshold that the user set wins over the calibration's.
+        unset = self._settings.origin("context_confidence_threshold") == "default"
+        threshold = self._calibration.threshold if unset else None
         return replace(ranking, confidence=probability, threshold=threshold)
 
     def _phrased(self, query: Query, trace: Trace) -> list[_Found]:
@@ -252,7 +250,6 @@ class Pipeline:
                 bound=limit,
                 weights=weights,
                 fusion=query.fusion,
-                rrf_k=self._settings.rrf_k,
                 similarity=self._embedder().similarity if vector.ran else float,
             )
             stage.note(
@@ -424,8 +421,6 @@ class Pipeline:
             self._store.pagerank(list(dict.fromkeys(documents.values()))),
             links=info.links,
             articles=info.documents,
-            similarity_weight=self._settings.similarity_weight,
-            pagerank_weight=self._settings.pagerank_weight,
         )
         notes["pagerank"] = blend.note
         if not blend.applied:

@@ -55,7 +55,6 @@ class LegScorer:
             bound=self._bound,
             weights=self._weights,
             fusion="weighted",
-            rrf_k=1,
             similarity=self._embedder.similarity,
         )
         self.found.update((entry.key, entry.scores) for entry in fused)
