@@ -5,8 +5,8 @@ of them, an ``Item`` for each document that can be read and a ``Problem`` for ea
 cannot. An item's ``source_hash`` says whether it has changed; ``read()`` parses it.
 """
 
-from packwise.sources.combining import combine
+from packwise.sources.combining import combine, combined_ids
 from packwise.sources.items import Entry, Item, Problem, Source
 from packwise.sources.opening import open_source
 
-__all__ = ["Entry", "Item", "Problem", "Source", "combine", "open_source"]
+__all__ = ["Entry", "Item", "Problem", "Source", "combine", "combined_ids", "open_source"]

@@ -17,13 +17,7 @@ def combine(sources: Sequence[Source]) -> Iterator[Entry]:
     ``<source name>/<id>``, and links to it from within its source follow. The same
     place given twice is read once; an id twice in one source is a problem.
     """
-    taken: set[str] = set()
-    places: set[str] = set()
-    for source in sources:
-        if source.location in places:
-            continue
-        places.add(source.location)
-        renaming = _renaming(source, taken) if taken else None
+    for source, renaming, _ in _renamings(sources, alone=set()):
         own: set[str] = set()
         for entry in source.items():
             if isinstance(entry, Item):
@@ -33,7 +27,11 @@ def combine(sources: Sequence[Source]) -> Iterator[Entry]:
                     continue
                 own.add(entry.id)
             yield entry
-        taken |= own
+
+
+def combined_ids(sources: Sequence[Source]) -> set[str]:
+    """The ids that ``combine`` may yield, including those of documents that cannot be read."""
+    return {id for _, _, ids in _renamings(sources) for id in ids}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class _Renaming:
     mark: str
 
     def renamed(self, item: Item) -> Item:
-        new = self._new(item.id)
+        new = self.new_id(item.id)
         return replace(
             item,
             id=new,
@@ -53,18 +51,38 @@ class _Renaming:
             load=partial(self._load, item),
         )
 
-    def _new(self, id: str) -> str:
+    def new_id(self, id: str) -> str:
         return self.prefix + id if id in self.ids else id
 
     def _load(self, item: Item) -> Document:
         document = item.read()
-        links = tuple(replace(link, href=self._new(link.href)) for link in document.links)
+        links = tuple(replace(link, href=self.new_id(link.href)) for link in document.links)
         return replace(document, links=links)
 
 
-def _renaming(source: Source, taken: set[str]) -> _Renaming | None:
+def _renamings(
+    sources: Sequence[Source], alone: set[str] | None = None
+) -> Iterator[tuple[Source, _Renaming | None, set[str]]]:
+    """Each distinct source, its renaming and its ids after it.
+
+    An id counts whether or not its document can be read now, so no document changes its id
+    when another one becomes unreadable. ``alone`` replaces the ids of a single source, for
+    callers that need none: listing them may read a whole corpus.
+    """
+    taken: set[str] = set()
+    first: dict[str, Source] = {}
+    for source in sources:
+        first.setdefault(source.location, source)
+    for source in first.values():
+        own = set(source.ids()) if alone is None or len(first) > 1 else alone
+        renaming = _renaming(source, own, taken)
+        ids = {renaming.new_id(id) for id in own} if renaming else own
+        taken |= ids
+        yield source, renaming, ids
+
+
+def _renaming(source: Source, own: set[str], taken: set[str]) -> _Renaming | None:
     """What has to be renamed in a source, given the ids of those before it."""
-    own = set(source.ids())
     clashing = frozenset(own & taken)
     if not clashing:
         return None
