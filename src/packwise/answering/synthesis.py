@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from packwise.answering.evidence import Evidence, titles
 from packwise.answering.few_shot import Example
 from packwise.answering.prompt import Prompt, minimal_prompt, synthesis_prompt
-from packwise.models.llm import Completion, LanguageModel, Usage
+from packwise.models.llm import LanguageModel, ModelReply, Usage
 
 SYNTHESIS_MAX_TOKENS = 1024
 RETRIES = 1
@@ -88,11 +88,11 @@ def citations(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(n) for group in groups for n in re.findall(r"\d+", group)))
 
 
-def _complete(model: LanguageModel, prompt: Prompt, max_tokens: int) -> Completion:
+def _complete(model: LanguageModel, prompt: Prompt, max_tokens: int) -> ModelReply:
     return model.complete(prompt.user, system=prompt.system, max_tokens=max_tokens, retries=RETRIES)
 
 
-def _answer(completion: Completion, evidence: Sequence[Evidence]) -> Written:
+def _answer(completion: ModelReply, evidence: Sequence[Evidence]) -> Written:
     found = citations(completion.text)
     known = {item.marker for item in evidence}
     cited = tuple(marker for marker in found if marker in known)
@@ -104,5 +104,5 @@ def _answer(completion: Completion, evidence: Sequence[Evidence]) -> Written:
     return Written(completion.text.strip(), cited, titles(evidence, cited), completion.usage, notes)
 
 
-def _cut(completion: Completion) -> tuple[str, ...]:
+def _cut(completion: ModelReply) -> tuple[str, ...]:
     return ("the answer was cut at its longest length",) if completion.cut else ()
