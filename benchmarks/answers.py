@@ -30,7 +30,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from packwise import folders
 from packwise.answering.answer import Answer, from_context
 from packwise.answering.extractive import best_sentences, short_answer, weighted_question
 from packwise.documents import content_hash
@@ -39,7 +38,7 @@ from packwise.evaluation.data import DataSet, Question, load_dataset
 from packwise.language.analyzer import terms
 from packwise.library import Library, open_library
 from packwise.models.cross_encoder import load_cross_encoder
-from packwise.settings import Settings
+from packwise.settings import Settings, cache_folder
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ def as_articles(dataset: DataSet) -> DataSet:
         json.dumps({"_id": title, "title": title, "text": "\n\n".join(paragraphs)})
         for title, paragraphs in articles.items()
     ]
-    folder = folders.cache() / "eval" / f"articles-{content_hash(*rows)}"
+    folder = cache_folder() / "eval" / f"articles-{content_hash(*rows)}"
     folder.mkdir(parents=True, exist_ok=True)
     corpus = folder / "corpus.jsonl"
     corpus.write_text("\n".join(rows) + "\n", encoding="utf-8")

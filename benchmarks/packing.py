@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from packwise.candidates import Candidate, Scores
+from packwise.candidates import PACKING_POLICIES, Candidate, Scores
 from packwise.context.layout import unit_costs
 from packwise.context.packer import Context, pack
 from packwise.context.passage_features import passage_features
 from packwise.documents import Passage, content_hash, passage_id
 from packwise.language.analyzer import terms
 from packwise.models.tokens import token_counter
-from packwise.settings import PACKING_POLICIES, Settings
+from packwise.settings import Settings
 from packwise.stores.base import TermStatistics
 
 DIM = 384

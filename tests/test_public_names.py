@@ -1,20 +1,28 @@
-"""What `packwise` offers is a promise: this list changes on purpose or not at all."""
+"""The names `packwise` exports are a promise: this list changes on purpose or not at all."""
 
+import ast
+import re
 import subprocess
 import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
 
 import packwise
 
-PROMISED = [
-    "KnowledgeGraphAgent",
-    "KnowledgeVerseAdapter",
-    "Library",
-    "PackwiseError",
-    "Settings",
-    "__version__",
-    "build",
-    "open",
-]
+ROOT = Path(__file__).parent.parent
+PROMISED = """
+Answer AsyncKnowledgeVerseAdapter Block BlockKind BuildReport CacheInfo Calibration CallFailed
+Candidate Citation Context CrossEncoder DataError Document Embedder EmbedderMismatch ExampleSpec
+Expansion FieldSpec Filter FoundNode Fusion GraphRanking Guard GuardReport Item
+KnowledgeGraphAgent KnowledgeNode KnowledgeVerseAdapter LanguageModel Library Link Mode
+ModelCorrupt ModelError ModelMissing NotAStore PackedPassage PackingPolicy PackwiseError Passage
+Problem Query Ranking Reranker Scores Section SettingError Settings Source SourceError Stage Store
+StoreBusy StoreError StoreFull StoreInfo StoreMissing StoreTimeout StoreUnreachable TokenCounter
+Trace Usage UsageError __version__ build build_app chunk combine_sources load_embedder open
+open_served open_source token_counter
+""".split()
 
 
 def test_the_public_names_are_these():
@@ -22,11 +30,40 @@ def test_the_public_names_are_these():
     assert dir(packwise) == PROMISED
 
 
-def test_every_public_name_is_there_and_documented():
-    for name in PROMISED[:-1]:
-        assert getattr(packwise, name) is not None
-    for name in (name for name in PROMISED if name != "__version__"):
-        assert getattr(packwise, name).__doc__
+def test_every_public_name_exists_and_is_documented():
+    for value in (getattr(packwise, name) for name in PROMISED):
+        assert value.__doc__ or get_args(value)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'packwise' has no attribute 'Nothing'"):
+        _ = packwise.Nothing
+
+
+def test_the_type_stub_imports_the_same_objects():
+    stub = Path(packwise.__file__).with_suffix(".pyi")
+    typed = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                module = __import__(node.module, fromlist=[alias.name])
+                typed[alias.asname] = getattr(module, alias.name)
+    assert typed == {name: getattr(packwise, name) for name in PROMISED if name != "__version__"}
+
+
+def test_every_error_is_public():
+    from packwise import errors
+
+    found = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert found <= set(PROMISED)
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_the_docs_import_from_packwise_alone(page):
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        assert not re.search(r"^\s*(?:from|import) packwise\.", code, re.MULTILINE), code
 
 
 def test_importing_packwise_loads_none_of_its_dependencies():

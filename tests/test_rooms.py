@@ -7,9 +7,10 @@ import packwise
 
 SRC = Path(packwise.__file__).parent
 ROOMS = [
-    ("errors", "folders"),
-    ("settings", "documents"),
+    ("errors",),
+    ("documents",),
     ("candidates", "trace"),
+    ("settings",),
     ("language",),
     ("sources",),
     ("models",),

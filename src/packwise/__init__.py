@@ -1,4 +1,4 @@
-"""Packwise: documents in, the passages that carry the answer out.
+"""Packwise: documents in, the passages that contain the answer out.
 
 import packwise
 
@@ -8,46 +8,51 @@ with packwise.open("my-pack") as library:
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from packwise.agent import KnowledgeGraphAgent as KnowledgeGraphAgent
-    from packwise.errors import PackwiseError as PackwiseError
-    from packwise.library import Library as Library
-    from packwise.library import open_library as open
-    from packwise.nodes.adapter import KnowledgeVerseAdapter as KnowledgeVerseAdapter
-    from packwise.packs.build import build_pack as build
-    from packwise.settings import Settings as Settings
 
 __version__ = "0.1.0"
-__all__ = [
-    "KnowledgeGraphAgent",
-    "KnowledgeVerseAdapter",
-    "Library",
-    "PackwiseError",
-    "Settings",
-    "__version__",
-    "build",
-    "open",
-]
 
-# Names are loaded when first used: importing Packwise costs next to nothing.
-_HOMES = {
-    "KnowledgeGraphAgent": ("packwise.agent", "KnowledgeGraphAgent"),
-    "KnowledgeVerseAdapter": ("packwise.nodes.adapter", "KnowledgeVerseAdapter"),
-    "Library": ("packwise.library", "Library"),
-    "PackwiseError": ("packwise.errors", "PackwiseError"),
-    "Settings": ("packwise.settings", "Settings"),
-    "build": ("packwise.packs.build", "build_pack"),
-    "open": ("packwise.library", "open_library"),
+# The public names by module; their types are in ``__init__.pyi``. A name is imported when it is
+# first used, so ``import packwise`` loads none of the dependencies.
+_EXPORTS = {
+    "agent": "KnowledgeGraphAgent",
+    "answering.answer": "Answer Citation",
+    "candidates": "Candidate Expansion Filter Fusion GraphRanking Mode PackingPolicy Query Reranker"
+    " Scores",
+    "chunking": "chunk",
+    "context.packer": "Context PackedPassage",
+    "documents": "Block BlockKind Document Link Passage Section",
+    "errors": "CallFailed DataError EmbedderMismatch ModelCorrupt ModelError ModelMissing NotAStore"
+    " PackwiseError SettingError SourceError StoreBusy StoreError StoreFull StoreMissing"
+    " StoreTimeout StoreUnreachable UsageError",
+    "guard": "Guard GuardReport",
+    "library": "Library open",
+    "models.base": "CrossEncoder Embedder TokenCounter",
+    "models.embedder": "load_embedder",
+    "models.llm": "LanguageModel Usage",
+    "models.tokens": "token_counter",
+    "nodes.adapter": "AsyncKnowledgeVerseAdapter ExampleSpec FieldSpec KnowledgeVerseAdapter",
+    "nodes.store": "FoundNode KnowledgeNode",
+    "packs.build": "BuildReport build",
+    "retrieval.cache": "CacheInfo",
+    "retrieval.calibration": "Calibration",
+    "retrieval.pipeline": "Ranking",
+    "serving.app": "build_app",
+    "serving.store_registry": "open_served",
+    "settings": "Settings",
+    "sources": "Item Problem Source combine_sources open_source",
+    "stores.base": "Store StoreInfo",
+    "trace": "Stage Trace",
 }
+_RENAMED = {"open": "open_library", "build": "build_pack", "combine_sources": "combine"}
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
+
+__all__ = ["__version__", *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
         raise AttributeError(f"module 'packwise' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(f"packwise.{_MODULES[name]}"), _RENAMED.get(name, name))
 
 
 def __dir__() -> list[str]:

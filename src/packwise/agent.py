@@ -1,9 +1,9 @@
-"""KnowledgeGraphAgent: a question in, a grounded answer out, over any store.
+"""KnowledgeGraphAgent: the class of specifications 000 to 002, over any store.
 
     with KnowledgeGraphAgent("my-pack") as agent:
         print(agent.query("How long does a restore take?")["answer"])
 
-The class is a face: searching, packing and answering are ``packwise.Library``'s.
+Searching, packing and answering are done by ``packwise.Library``.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from packwise.answering import synthesis
@@ -20,6 +20,7 @@ from packwise.answering.answer import (
     GRAPH_QUERY,
     SYNTHESIS_MAX_TOKENS,
     Answer,
+    AskRequest,
     Finding,
     NumberedPassage,
 )
@@ -40,9 +41,15 @@ from packwise.retrieval.pipeline import MOST_RESULTS
 from packwise.settings import Settings
 from packwise.stores.base import Key
 
-_THRESHOLD = 0.5
-_NAMED = 3
-_PATH_PASSAGES = 12
+_FLAGS = (
+    "enable_reranker",
+    "enable_multidoc",
+    "enable_fewshot",
+    "enable_multi_query",
+    "enable_cross_encoder",
+)
+_MOST_NAMES = 3
+_MOST_PATH_PASSAGES = 12
 
 _log = logging.getLogger("packwise")
 
@@ -50,24 +57,24 @@ _log = logging.getLogger("packwise")
 class KnowledgeGraphAgent:
     """Answers questions from a store: a pack folder, an installed pack's name, or an address.
 
-    ``anthropic_api_key`` is a key for Claude; without it the environment is asked, and without
-    any key answers are made of sentences of the documents. ``use_enhancements=False`` switches
-    every ``enable_*`` off. ``few_shot_path`` replaces the examples that lie beside the pack.
-    ``cypher_pack_path`` holds questions with their Cypher, a file or a folder: questions are
-    then put to the graph as well. Nothing is ever written, whatever ``read_only`` says.
+    ``anthropic_api_key`` is a key for Claude, by default the one in the environment. Without
+    a key, answers consist of sentences from the documents. ``use_enhancements=False`` turns
+    every ``enable_*`` off. ``few_shot_path`` replaces the examples in the pack's folder.
+    ``cypher_pack_path`` is a file or a folder of questions with their Cypher: questions are
+    then sent to the graph as well. The agent never writes, whatever ``read_only`` says.
 
     ``enable_multi_query`` sends the question (its first 500 characters) to the Anthropic API
-    for two other phrasings. Keep it off where questions must not leave the machine.
+    for two other phrasings. Leave it off where questions must not leave the machine.
     """
 
     CONTENT_QUALITY_THRESHOLD: ClassVar[float] = QUALITY_THRESHOLD
-    CONTEXT_CONFIDENCE_THRESHOLD: ClassVar[float] = _THRESHOLD
+    CONTEXT_CONFIDENCE_THRESHOLD: ClassVar[float] = 0.5
     STOP_WORDS: ClassVar[frozenset[str]] = FUNCTION_WORDS
     SYNTHESIS_MAX_TOKENS: ClassVar[int] = SYNTHESIS_MAX_TOKENS
 
     def __init__(
         self,
-        db_path: str,
+        db_path: str | Path,
         anthropic_api_key: str | None = None,
         read_only: bool = True,
         use_enhancements: bool = True,
@@ -93,8 +100,8 @@ class KnowledgeGraphAgent:
         self.claude: Any = None
         self._other_model: LanguageModel | None = None
         self._no_model = ""
-        self._connect(anthropic_api_key, synthesis_model)
-        self.synthesis_model = synthesis_model or self._model_name or SYNTHESIS_MODEL
+        loaded = self._connect(anthropic_api_key, synthesis_model)
+        self.synthesis_model = synthesis_model or loaded or SYNTHESIS_MODEL
         self._few_shot_path = Path(few_shot_path) if few_shot_path else None
         self._cypher_pack_path = Path(cypher_pack_path) if cypher_pack_path else None
         self._cypher: FewShot | None = None
@@ -105,25 +112,24 @@ class KnowledgeGraphAgent:
     def query(self, question: str, max_results: int = 5) -> dict[str, Any]:
         """Answer a question from at most ``max_results`` articles (1 to 20).
 
-        The dictionary has ``answer``, ``sources``, ``entities``, ``facts``, ``cypher_query``,
-        ``query_type``, ``token_usage``, ``confidence``, ``degraded``, ``citations``,
-        ``answered_by``, ``question`` and ``trace``.
+        Returns a dictionary with ``answer``, ``sources``, ``entities``, ``facts``,
+        ``cypher_query``, ``query_type``, ``token_usage``, ``confidence``, ``degraded``,
+        ``citations``, ``answered_by``, ``question`` and ``trace``.
         """
         if self._cypher_pack_path is not None:
             return self.graph_query(question, max_results=max_results)
         return self._ask(question, max_results).as_dict()
 
     def semantic_search(self, query: str, top_k: int = 5) -> list[dict[str, Any]]:
-        """The ``top_k`` articles nearest to a text, each with its best passage.
+        """The ``top_k`` articles nearest to a text, each with its best passage as ``content``.
 
-        ``similarity`` is on the scale of the confidence gate, ``cosine`` as the embedder
-        gives it; ``content`` is the passage.
+        ``similarity`` is on the scale of the confidence gate; ``cosine`` is the raw cosine.
         """
         library = self._opened()
         top_k = max(1, min(top_k, MOST_RESULTS))
         depth = min(MOST_RESULTS, max(20, 4 * top_k))
         while True:
-            hits = library.search(query, depth, mode="vector", **self._plain()).hits
+            hits = library.search(query, depth, mode="vector", graph=False, rerank="off").hits
             found: dict[str, dict[str, Any]] = {}
             for hit in hits:
                 passage, scores = hit.passage, hit.scores
@@ -146,7 +152,7 @@ class KnowledgeGraphAgent:
             depth = min(MOST_RESULTS, 2 * depth)
 
     def find_entity(self, entity_name: str) -> dict[str, Any] | None:
-        """What the store knows under a name: its kind, what is said of it, where it occurs."""
+        """The entity of this name: its kind, its description and the articles it occurs in."""
         store = self._opened().store
         entity = paths.find_entity(store, entity_name)
         if entity is None:
@@ -161,9 +167,9 @@ class KnowledgeGraphAgent:
     def find_relationship_path(
         self, source: str, target: str, max_hops: int = 3
     ) -> list[dict[str, Any]]:
-        """The shortest paths between two names, the surest first; empty if there is none.
+        """The shortest paths between two names, the most certain first; empty if there is none.
 
-        Ties are extracted relations, authors' links, mentions of titles and shared names.
+        A path follows extracted relations, links, mentions of titles and shared names.
         """
         store = self._opened().store
         first, last = paths.find_entity(store, source), paths.find_entity(store, target)
@@ -172,49 +178,38 @@ class KnowledgeGraphAgent:
         return [path.as_dict() for path in paths.find_paths(store, first, last, max_hops)]
 
     def get_entity_facts(self, entity_name: str) -> list[str]:
-        """What the documents say of a name, or of the article it is the title of."""
+        """Facts that the documents state about a name, or about the article with that title."""
         return paths.facts_about(self._opened().store, entity_name)
 
     def graph_query(
         self, question: str, max_hops: int = 2, *, max_results: int = 5
     ) -> dict[str, Any]:
-        """Answer a question by way of what it names and how that is tied together.
+        """Answer a question from the paths between the entities it names.
 
-        The dictionary is that of ``query`` with ``paths``: those of at most ``max_hops``
-        steps between what the question names. With ``cypher_pack_path``, a store that speaks
-        Cypher and a language model, the graph is asked in Cypher first.
+        Returns the dictionary of ``query`` plus ``paths``, which have at most ``max_hops``
+        steps. With ``cypher_pack_path``, a language model and a store that supports Cypher,
+        the graph is queried in Cypher first.
         """
-        library = self._opened()
-        asked = ask_graph(library.store, question, self._llm(), self._cypher_examples())
+        store = self._opened().store
+        asked = ask_graph(store, question, self._llm(), self._cypher_examples())
+        more: dict[str, Any] = {"cypher_query": asked.cypher, "spent": asked.usage}
+        found: list[paths.EntityPath] = []
         if asked.findings:
-            answer = self._ask(
-                question,
-                max_results,
-                findings=asked.findings,
-                query_type=asked.query_type,
-                cypher_query=asked.cypher,
-                spent=asked.usage,
-            )
-            return {**answer.as_dict(), "paths": []}
-        found = self._paths(question, max_hops)
-        findings = tuple(
-            Finding("The graph", "\n".join(dict.fromkeys(f"{path}." for path in found)))
-            for _ in found[:1]
-        )
-        answer = self._ask(
-            question,
-            max_results,
-            findings=findings,
-            extra=_places(found),
-            query_type=GRAPH_QUERY,
-            cypher_query=asked.cypher,
-            notes=asked.degraded,
-            spent=asked.usage,
-        )
+            more |= {"findings": asked.findings, "query_type": asked.query_type}
+        else:
+            found = self._paths(question, max_hops)
+            lines = "\n".join(dict.fromkeys(f"{path}." for path in found))
+            more |= {
+                "findings": (Finding("The graph", lines),) if found else (),
+                "extra": _passages_of(found),
+                "query_type": GRAPH_QUERY,
+                "notes": asked.degraded,
+            }
+        answer = self._ask(question, max_results, **more)
         return {**answer.as_dict(), "paths": [path.as_dict() for path in found]}
 
     def close(self) -> None:
-        """Let go of the store and of connections; harmless when repeated."""
+        """Close the store and all connections; safe to call twice."""
         library, self._library = self._library, None
         if library is not None:
             library.close()
@@ -225,19 +220,14 @@ class KnowledgeGraphAgent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _multi_query_retrieve(self, question: str, max_results: int = 5) -> list[dict[str, Any]]:
-        """What the question and two other phrasings of it find, by article, best first.
+        """The articles that the question and two other phrasings of it find, best first.
 
-        The question is sent to Claude Haiku. Never raises for a failure there: the question
-        then goes alone. ``max_results`` (1 to 20) is for each of the searches.
+        The question is sent to Claude Haiku; if that fails, it is searched alone.
+        ``max_results`` (1 to 20) applies to each search.
         """
         number = clamp_results(max_results)
         model = self._llm()
@@ -249,12 +239,11 @@ class KnowledgeGraphAgent:
         with ThreadPoolExecutor(max_workers=len(phrasings)) as pool:
             jobs = [pool.submit(self.semantic_search, q, top_k=number) for q in phrasings]
             found = [job.result() for job in jobs]
+        rows = sorted((row for rows in found for row in rows), key=lambda row: -row["similarity"])
         best: dict[str, dict[str, Any]] = {}
-        for row in (row for rows in found for row in rows):
-            known = best.get(row["title"])
-            if known is None or row["similarity"] > known["similarity"]:
-                best[row["title"]] = row
-        return sorted(best.values(), key=lambda row: -row["similarity"])
+        for row in rows:
+            best.setdefault(row["title"], row)
+        return list(best.values())
 
     def _vector_primary_retrieve(
         self, question: str, max_results: int = 5
@@ -277,9 +266,9 @@ class KnowledgeGraphAgent:
     def _fetch_source_text(
         self, source_titles: list[str], max_articles: int = 5, question: str | None = None
     ) -> str:
-        """The sections of these articles; with a question, only those worth reading for it.
+        """The sections of these articles; with a question, only those of sufficient quality.
 
-        When no section of any article is, the articles' whole content is taken.
+        When no section qualifies, the whole content of the articles is used.
         """
 
         def keep(text: str) -> bool:
@@ -320,7 +309,7 @@ class KnowledgeGraphAgent:
         return synthesis.synthesis_prompt(question, evidence, examples).user
 
     def _synthesize_answer_minimal(self, question: str) -> str:
-        """Claude's answer from its own knowledge; empty when there is none."""
+        """Claude's answer from its own knowledge; empty without one."""
         model = self._llm()
         if model is None:
             return ""
@@ -336,8 +325,7 @@ class KnowledgeGraphAgent:
     def _ask(self, question: str, max_results: int, **more: Any) -> Answer:
         if self._no_model:
             more["notes"] = (*more.get("notes", ()), self._no_model)
-        return self._opened().ask(
-            question,
+        request = AskRequest(
             max_results=max_results,
             expansion="llm" if self._on("enable_multi_query") else "off",
             graph=None if self._on("enable_reranker") else False,
@@ -351,27 +339,27 @@ class KnowledgeGraphAgent:
             synthesis=self._llm() is not None,
             **more,
         )
+        return self._opened().answer(question, request)
 
     def _own_threshold(self) -> float | None:
-        """What a subclass or a caller set; else a calibrated store has one of its own."""
-        own = self.CONTEXT_CONFIDENCE_THRESHOLD
-        return None if own == _THRESHOLD else own
+        """A threshold that a subclass or a caller set; else the store's or the setting."""
+        name = "CONTEXT_CONFIDENCE_THRESHOLD"
+        own: float = getattr(self, name)
+        below = type(self).__mro__[: type(self).__mro__.index(KnowledgeGraphAgent)]
+        given = own != 0.5 or any(name in vars(owner) for owner in (self, *below))
+        return own if given else None
 
     def _on(self, flag: str) -> bool:
         return self.use_enhancements and bool(getattr(self, flag))
 
-    def _plain(self) -> dict[str, Any]:
-        """Search without what reranks: the order is that of similarity."""
-        return {"graph": False, "rerank": "off"}
-
     def _paths(self, question: str, max_hops: int) -> list[paths.EntityPath]:
         store = self._opened().store
-        named = entities_in_question(question, store)[:_NAMED]
-        found: list[paths.EntityPath] = []
-        for at, source in enumerate(named):
-            for target in named[at + 1 :]:
-                found += paths.find_paths(store, source, target, max_hops, most=2)
-        return found
+        named = entities_in_question(question, store)[:_MOST_NAMES]
+        return [
+            path
+            for source, target in combinations(named, 2)
+            for path in paths.find_paths(store, source, target, max_hops, most=2)
+        ]
 
     def _cypher_examples(self) -> FewShot | None:
         """The examples of ``cypher_pack_path``, read once."""
@@ -381,43 +369,34 @@ class KnowledgeGraphAgent:
             self._cypher = cypher_examples(self._cypher_pack_path, self._opened().embedder)
         return self._cypher
 
-    def _connect(self, api_key: str | None, model_name: str | None) -> None:
-        self._model_name = ""
+    def _connect(self, api_key: str | None, model_name: str | None) -> str:
+        """Set up the language model; its name, or empty without one."""
         try:
             model = load_llm(api_key=api_key, model=model_name)
         except ModelMissing as error:
             if api_key:
                 raise
             self._no_model = f"no language model: {error}"
-            return
+            return ""
         if isinstance(model, ClaudeModel):
             self.claude = model.client
         else:
             self._other_model = model
-        self._model_name = model.name if model is not None else ""
+        return model.name if model is not None else ""
 
     def _llm(self) -> LanguageModel | None:
-        """The language model as it is now: callers may put another client in ``claude``."""
+        """The current language model; callers may put another client in ``claude``."""
         if self.claude is not None:
             return ClaudeModel(self.claude, self.synthesis_model)
         return self._other_model
 
     def _opened(self) -> Library:
         if self._library is None:
-            raise UsageError("the agent is closed", fix="make a new KnowledgeGraphAgent")
+            raise UsageError("the agent is closed", fix="create a new KnowledgeGraphAgent")
         return self._library
 
 
-_FLAGS = (
-    "enable_reranker",
-    "enable_multidoc",
-    "enable_fewshot",
-    "enable_multi_query",
-    "enable_cross_encoder",
-)
-
-
-def _places(found: Sequence[paths.EntityPath]) -> tuple[Key, ...]:
-    """The passages that show the steps of paths."""
+def _passages_of(found: Sequence[paths.EntityPath]) -> tuple[Key, ...]:
+    """The passages that support the steps of paths."""
     keys = (step.place.key for path in found for step in path.steps if step.place is not None)
-    return tuple(dict.fromkeys(keys))[:_PATH_PASSAGES]
+    return tuple(dict.fromkeys(keys))[:_MOST_PATH_PASSAGES]

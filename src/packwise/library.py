@@ -1,14 +1,24 @@
-"""Library: one open store, and what one can ask of it."""
+"""Library: one open store, with search, context and ask."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
-from packwise.candidates import EVERYTHING, Filter, Fusion, Mode, Query
+from packwise.candidates import (
+    EVERYTHING,
+    Expansion,
+    Filter,
+    Fusion,
+    GraphRanking,
+    Mode,
+    PackingPolicy,
+    Query,
+    Reranker,
+)
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.retrieval.cache import CacheInfo
 from packwise.retrieval.calibration import Calibration, load_calibration
@@ -19,18 +29,56 @@ from packwise.stores.checks import check_store_embedder
 from packwise.stores.locate import open_store
 
 if TYPE_CHECKING:
-    from packwise.answering.answer import Answer, AskOptions, Expansion, Tools
+    from packwise.answering.answer import Answer, AskRequest, Tools
     from packwise.context.packer import Context
     from packwise.models.llm import LanguageModel
+
+
+class AskOptions(TypedDict, total=False):
+    """The keywords of ``Library.ask`` and ``Library.ask_stream``; ``None`` means the setting.
+
+    max_results      articles the answer may use (1 to 20, 5 if not given)
+    budget           largest number of tokens sent to the model, or of the context without one
+    expansion        other phrasings: ``off``, ``llm`` (sends the question to the language
+                     model) or ``local``
+    synthesis        whether a language model may write the answer
+    where            which passages may be found
+    mode, fusion, graph, rerank, policy
+                     as in ``search`` and ``context``
+    documents        search whole documents; ``False`` takes the passages as found
+    few_shot         show the model examples, from ``few_shot_path`` or the pack's folder
+    exclude          questions whose examples must not be shown
+    threshold        confidence below which the store is not used
+    llm              the language model to use instead of the configured one
+    max_tokens       the longest answer the model may write
+    """
+
+    max_results: int
+    budget: int | None
+    expansion: Expansion | None
+    synthesis: bool | None
+    where: Filter
+    mode: Mode
+    fusion: Fusion | None
+    graph: GraphRanking | bool | None
+    rerank: Reranker | None
+    policy: PackingPolicy | None
+    documents: bool
+    few_shot: bool
+    few_shot_path: Path | None
+    exclude: frozenset[str]
+    threshold: float | None
+    llm: LanguageModel | None
+    max_tokens: int
 
 
 class Library:
     """An open store with its embedder. Safe to use from several threads.
 
-    The embedder is loaded at the first question that needs it, and so is the language model
+    The embedder is loaded by the first question that needs it, and so is the language model
     that the environment names, unless ``llm`` is given. Close it, or use it as a context
-    manager. An embedder that the store was not built with is refused, whoever brings it; a
-    store that is built anew meanwhile is searched with the embedder it then has.
+    manager. An embedder that the store was not built with is refused. When the store is
+    rebuilt meanwhile, it is searched with the embedder it then has.
     """
 
     def __init__(
@@ -63,20 +111,20 @@ class Library:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder the store was built with, loaded and checked when first asked for.
+        """The embedder the store was built with, loaded and checked on first use.
 
-        Raises ``EmbedderMismatch`` where the store's vectors are of another one.
+        Raises ``EmbedderMismatch`` when the store's vectors come from another one.
         """
         return self._load_embedder()
 
     @property
     def calibration(self) -> Calibration:
-        """What makes the probability of a search: the store's own, else the default one."""
+        """What turns a search into a probability: the store's calibration, else the default."""
         with self._lock:
             return self._calibrated()
 
     def info(self) -> StoreInfo:
-        """What the store is and holds."""
+        """What the store is and what it contains."""
         return self._store.info()
 
     def search(
@@ -88,18 +136,16 @@ class Library:
         fusion: Fusion | None = None,
         where: Filter = EVERYTHING,
         alternatives: tuple[str, ...] = (),
-        graph: str | bool | None = None,
-        rerank: str | None = None,
+        graph: GraphRanking | bool | None = None,
+        rerank: Reranker | None = None,
     ) -> Ranking:
-        """The ``k`` passages that fit the query best, with scores, confidence and trace.
+        """The ``k`` best passages for the query, with scores, confidence and trace.
 
-        ``alternatives`` are other phrasings, searched at the same time. ``graph`` (``names``,
-        ``pagerank``, ``off``) and ``rerank`` (``crossencoder``, ``mmr``, ``off``)
-        are as the settings say unless given.
+        ``alternatives`` are other phrasings, searched at the same time. ``fusion``, ``graph``
+        and ``rerank`` come from the settings unless given.
         """
         self._follow_rebuilds()
         settings = self._settings
-        chosen: Fusion = fusion or ("rrf" if settings.fusion == "rrf" else "weighted")
         if graph is None or graph is True:
             graph = settings.graph_ranking
         return self._opened().search(
@@ -107,7 +153,7 @@ class Library:
                 query,
                 k=k,
                 mode=mode,
-                fusion=chosen,
+                fusion=fusion or settings.fusion,
                 where=where,
                 alternatives=tuple(alternatives),
                 graph=graph or "off",
@@ -116,7 +162,7 @@ class Library:
         )
 
     def cache_info(self) -> CacheInfo:
-        """How often a search could be answered from memory."""
+        """How many searches the query cache answered."""
         return self._opened().cache_info()
 
     def context(
@@ -124,71 +170,61 @@ class Library:
         question: str,
         budget: int | None = None,
         *,
-        policy: str | None = None,
+        policy: PackingPolicy | None = None,
         mode: Mode = "hybrid",
         fusion: Fusion | None = None,
         where: Filter = EVERYTHING,
-        graph: str | bool | None = None,
-        rerank: str | None = None,
+        graph: GraphRanking | bool | None = None,
+        rerank: Reranker | None = None,
     ) -> Context:
         """The passages that answer the question, packed into at most ``budget`` tokens.
 
-        Without a budget it is ``settings.context_token_budget``. The trace says for every
+        The budget is ``settings.context_token_budget`` unless given. The trace says for every
         candidate why it is in or out.
         """
         from packwise.context.packer import pack
 
-        reranked = (rerank or self._settings.reranker) != "off"
-        most = self._settings.rerank_topk if reranked else self._settings.context_candidates
+        settings = self._settings
+        reranked = (rerank or settings.reranker) != "off"
+        k = settings.rerank_topk if reranked else settings.context_candidates
         ranking = self.search(
-            question, most, mode=mode, fusion=fusion, where=where, graph=graph, rerank=rerank
+            question, k, mode=mode, fusion=fusion, where=where, graph=graph, rerank=rerank
         )
         packed = pack(
             question,
             ranking.hits,
             store=self._store,
-            settings=self._settings,
+            settings=settings,
             budget=budget,
             policy=policy,
         )
-        packed.save_trace(self._settings)
+        packed.save_trace(settings)
         return replace(packed, confidence=ranking.confidence, probability=ranking.probability)
 
-    def ask(
-        self,
-        question: str,
-        *,
-        max_results: int = 5,
-        budget: int | None = None,
-        expansion: Expansion | None = None,
-        synthesis: bool | None = None,
-        **how: Any,
-    ) -> Answer:
-        """The answer to a question from at most ``max_results`` articles, with its sources.
+    def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
+        """The answer to a question, with its sources; ``AskOptions`` lists the keywords.
 
-        A configured language model writes it; without one, with ``synthesis=False`` or when
-        the model fails, it is made of sentences of the documents. ``budget`` bounds the tokens
-        sent to the model. ``expansion`` is ``off``, ``llm`` (sends the question to the language
-        model for other phrasings) or ``local``. ``how`` are further fields of
-        ``answering.answer.AskOptions``: ``where``, ``mode``, ``graph``, ``rerank`` and others. A
-        question the store holds nothing on has the ``query_type``
+        A configured language model writes it. Without one, with ``synthesis=False`` or when
+        the model fails, the answer consists of sentences from the documents. For a question
+        that the store does not cover, the answer has the ``query_type``
         ``confidence_gated_fallback`` and no sources.
         """
+        return self.answer(question, self._request(options))
+
+    def ask_stream(self, question: str, **options: Unpack[AskOptions]) -> Iterator[str | Answer]:
+        """``ask`` in pieces: the text as it is written, then the ``Answer`` itself."""
         from packwise.answering import asking
 
-        request = self._request(
-            max_results=max_results, budget=budget, expansion=expansion, synthesis=synthesis, **how
-        )
+        return asking.ask_stream(self._tools(), question, self._request(options))
+
+    def answer(self, question: str, request: AskRequest) -> Answer:
+        """``ask`` with every field of the request, for callers that bring their own evidence."""
+        from packwise.answering import asking
+
         return asking.ask(self._tools(), question, request)
 
-    def ask_stream(self, question: str, **how: Any) -> Iterator[str | Answer]:
-        """``ask``, piece by piece: the text as it is written, then the ``Answer`` itself."""
-        from packwise.answering import asking
-
-        return asking.ask_stream(self._tools(), question, self._request(**how))
-
     def close(self) -> None:
-        """Let go of the store; harmless when repeated."""
+        """Close the store and all connections; safe to call twice."""
         with self._lock:
             if self._llm is not None:
                 self._llm.close()
@@ -200,21 +236,16 @@ class Library:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _request(self, **how: Any) -> AskOptions:
-        from packwise.answering.answer import AskOptions
+    def _request(self, options: AskOptions) -> AskRequest:
+        from packwise.answering.answer import AskRequest
 
-        given = {name: value for name, value in how.items() if value is not None}
+        given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
         given.setdefault("expansion", self._settings.expansion)
         given.setdefault("synthesis", self._settings.synthesis == "auto")
-        return AskOptions(**given)
+        return AskRequest(**given)
 
     def _tools(self) -> Tools:
         from packwise.answering.answer import Tools
@@ -266,29 +297,25 @@ class Library:
         return load_cross_encoder(self._settings)
 
     def _load_embedder(self) -> Embedder:
+        from packwise.models.embedder import load_embedder
+
         with self._lock:
             if self._embedder is None:
-                embedder = self._given or _embedder_of(self._store.info(), self._settings)
+                named = self._store.info().embedder or self._settings.embedder
+                embedder = self._given or load_embedder(named, self._settings)
                 check_store_embedder(self._store, embedder)
                 self._embedder = embedder
             return self._embedder
 
     def _follow_rebuilds(self) -> None:
-        """Have the embedder checked again where the store was built anew: its vectors may be
-        another embedder's now, of the same dimension."""
+        # After a rebuild the vectors may come from another embedder of the same dimension.
         version = self._store.version()
         with self._lock:
             if version != self._version:
                 self._embedder, self._version = None, version
 
 
-def open_library(store: str, *, settings: Settings | None = None) -> Library:
-    """Open a STORE: a pack folder or the name of an installed pack."""
-    return Library(open_store(store), settings=settings)
-
-
-def _embedder_of(info: StoreInfo, settings: Settings) -> Embedder:
-    """The embedder a store names, else the configured one."""
-    from packwise.models.embedder import load_embedder
-
-    return load_embedder(info.embedder or settings.embedder, settings)
+def open_library(store: str | Path, *, settings: Settings | None = None) -> Library:
+    """Open a store: a pack folder, an installed pack's name, or an address such as
+    ``postgresql://...``, ``qdrant+http://HOST:PORT/COLLECTION`` or ``kuzu:PATH``."""
+    return Library(open_store(str(store)), settings=settings)

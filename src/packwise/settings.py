@@ -1,299 +1,456 @@
-"""Every knob: its name, environment variable, default, unit and reason, in one place.
+"""Every setting: its name, environment variable, default, what it does and why it has that value.
 
-A value comes from the caller (Python or command line), else from the environment,
-else from the default here; ``Settings.origin`` says which.
+A value comes from the caller (Python or the command line), else from the environment, else
+from the default here; ``Settings.origin`` says which. Also the two folders Packwise keeps.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, cast
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal, cast
 
+from packwise.candidates import (
+    EXPANSIONS,
+    FUSIONS,
+    GRAPHS,
+    PACKING_POLICIES,
+    RERANKERS,
+    Expansion,
+    Fusion,
+    GraphRanking,
+    PackingPolicy,
+    Reranker,
+)
 from packwise.errors import SettingError
+
+PREFIX = "PACKWISE_"
+OVERRIDE, DEFAULT = "override", "default"
 
 _TRUE = {"1", "on", "true", "yes"}
 _FALSE = {"0", "off", "false", "no"}
 
-PACKING_POLICIES = ("coverage", "seed", "baseline")
 
-
-def knob(
+def setting(
     default: Any,
-    env: str,
-    reason: str,
+    variable: str,
+    meaning: str,
+    why: str,
     *,
     low: float | None = None,
     high: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """A field of ``Settings``; ``low``, ``high`` and ``choices`` bound its value."""
-    meta = {"env": env, "reason": reason, "low": low, "high": high, "choices": choices}
+    """A field of ``Settings``.
+
+    ``variable`` is its environment variable. One without the prefix is the specification's
+    name: it works as an alias, and the variable is the same name with the prefix.
+    """
+    own = variable.startswith(PREFIX)
+    meta = {
+        "env": variable if own else PREFIX + variable,
+        "alias": "" if own else variable,
+        "meaning": meaning,
+        "why": why,
+        "low": low,
+        "high": high,
+        "choices": choices,
+    }
     return field(default=default, metadata=meta)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The knobs, checked; build one with ``Settings.load``."""
+    """The settings, checked. Create one with ``Settings.load``."""
 
     # Models
-    embedder: str = knob(
-        "bge-small-en-v1.5", "PACKWISE_EMBEDDER", "the embedder new stores are built with"
+    embedder: str = setting(
+        "bge-small-en-v1.5",
+        "PACKWISE_EMBEDDER",
+        "the embedder that new stores are built with",
+        "the best recall of the models that run at this speed on a CPU",
     )
-    models_folder: str = knob(
-        "", "PACKWISE_MODELS", "a folder with models, searched before the installed ones"
+    models_folder: str = setting(
+        "",
+        "PACKWISE_MODELS",
+        "a folder with models, searched before the installed ones",
+        "installed models need no folder",
     )
-    allow_hub: bool = knob(
-        False, "PACKWISE_ALLOW_HUB", "let a missing model be fetched from the hub without asking"
+    allow_hub: bool = setting(
+        False,
+        "PACKWISE_ALLOW_HUB",
+        "download a missing model from the hub without asking",
+        "nothing uses the network unless you allow it",
     )
-    threads: int = knob(
-        0, "PACKWISE_THREADS", "cores the models may use; 0 means all this process has", low=0
+    threads: int = setting(
+        0,
+        "PACKWISE_THREADS",
+        "cores the models may use; 0 means all cores of this process",
+        "embedding is the slowest part of a build, and it scales with cores",
+        low=0,
     )
 
     # Chunking
-    passage_tokens: int = knob(
+    passage_tokens: int = setting(
         320,
         "PACKWISE_PASSAGE_TOKENS",
         "largest passage with its heading, in the embedder's tokens",
+        "a few paragraphs: enough to answer from, and well inside the embedder's window",
         low=32,
         high=8192,
     )
-    passage_overlap: float = knob(
+    passage_overlap: float = setting(
         0.125,
         "PACKWISE_PASSAGE_OVERLAP",
-        "share of a passage repeated in the next",
+        "share of a passage that is repeated in the next one",
+        "a sentence or two: an answer that crosses a border stays whole in one passage",
         low=0,
         high=0.5,
     )
 
     # Retrieval
-    k_base: int = knob(
-        12, "RETRIEVAL_K_BASE", "candidates each leg brings before fusion", low=1, high=1000
+    k_base: int = setting(
+        12,
+        "RETRIEVAL_K_BASE",
+        "candidates per search leg before fusion",
+        "the specification's value; a list of 10 needs a few more than 10",
+        low=1,
+        high=1000,
     )
-    vector_weight: float = knob(
-        0.7, "HYBRID_VECTOR_WEIGHT", "weight of the vector leg", low=0, high=1
-    )
-    keyword_weight: float = knob(
-        0.3, "HYBRID_KEYWORD_WEIGHT", "weight of the keyword leg", low=0, high=1
-    )
-    fusion: str = knob(
-        "weighted", "PACKWISE_FUSION", "how the legs become one list", choices=("weighted", "rrf")
-    )
-    completion: bool = knob(
-        True, "PACKWISE_COMPLETION", "let each leg score what only the other one found"
-    )
-    rrf_k: int = knob(60, "PACKWISE_RRF_K", "rank offset of reciprocal rank fusion", low=1)
-    query_adaptive_weights: bool = knob(
-        True, "QUERY_ADAPTIVE_WEIGHTS", "weigh the legs by the question's intent and their sureness"
-    )
-    graph_ranking: str = knob(
-        "names",
-        "PACKWISE_GRAPH_RANKING",
-        "names leads from the best passages to those that share a name or are mentioned",
-        choices=("names", "pagerank", "off"),
-    )
-    similarity_weight: float = knob(
-        0.7, "PACKWISE_SIMILARITY_WEIGHT", "weight of similarity beside PageRank", low=0, high=1
-    )
-    pagerank_weight: float = knob(
-        0.3,
-        "PACKWISE_PAGERANK_WEIGHT",
-        "weight of PageRank, with that graph ranking",
+    vector_weight: float = setting(
+        0.7,
+        "HYBRID_VECTOR_WEIGHT",
+        "weight of the vector leg",
+        "the specification's value, and the best mean nDCG@10 over six data sets",
         low=0,
         high=1,
     )
-    reranker: str = knob(
+    keyword_weight: float = setting(
+        0.3,
+        "HYBRID_KEYWORD_WEIGHT",
+        "weight of the keyword leg",
+        "the rest of the vector weight",
+        low=0,
+        high=1,
+    )
+    fusion: Fusion = setting(
+        "weighted",
+        "PACKWISE_FUSION",
+        "how the search legs become one list",
+        "ranks better than rrf on the evaluated data sets",
+        choices=FUSIONS,
+    )
+    completion: bool = setting(
+        True,
+        "PACKWISE_COMPLETION",
+        "let each leg score the passages that only the other leg found",
+        "a passage that one leg missed is unknown to it, not irrelevant",
+    )
+    query_adaptive_weights: bool = setting(
+        True,
+        "QUERY_ADAPTIVE_WEIGHTS",
+        "weigh the legs by the question's intent and by how sure each leg is",
+        "the specification's value; it helps most where one leg finds nothing",
+    )
+    graph_ranking: GraphRanking = setting(
+        "names",
+        "PACKWISE_GRAPH_RANKING",
+        "names leads from the best passages to passages that share a name with them",
+        "more recall on questions that need two articles, no loss elsewhere",
+        choices=GRAPHS,
+    )
+    reranker: Reranker = setting(
         "off",
         "RERANKER",
         "crossencoder reads question and passage together; mmr spreads the list out",
-        choices=("crossencoder", "mmr", "off"),
+        "a cross-encoder costs several times the search it improves",
+        choices=RERANKERS,
     )
-    rerank_pool: int = knob(
-        24, "PACKWISE_RERANK_POOL", "candidates a reranker is given", low=1, high=1000
+    rerank_pool: int = setting(
+        24,
+        "PACKWISE_RERANK_POOL",
+        "candidates the reranker reads",
+        "about a second on two cores; more candidates change little",
+        low=1,
+        high=1000,
     )
-    rerank_topk: int = knob(
-        12, "RERANK_TOPK", "passages a reranked context is chosen from", low=1, high=1000
+    rerank_topk: int = setting(
+        12,
+        "RERANK_TOPK",
+        "passages a context is chosen from after reranking",
+        "the specification's value",
+        low=1,
+        high=1000,
     )
-    cross_encoder_weight: float = knob(
+    cross_encoder_weight: float = setting(
         0.2,
         "PACKWISE_CROSS_ENCODER_WEIGHT",
         "weight of the cross-encoder's score beside the first stage's",
+        "alone it ranks worse where question and passage share few words",
         low=0,
         high=1,
     )
-    mmr_alpha: float = knob(
-        0.5, "MMR_ALPHA", "weight of relevance against novelty in mmr", low=0, high=1
+    mmr_alpha: float = setting(
+        0.5,
+        "MMR_ALPHA",
+        "weight of relevance against novelty in mmr",
+        "the specification's value",
+        low=0,
+        high=1,
     )
-    query_cache: int = knob(
-        256, "PACKWISE_QUERY_CACHE", "answers to searches kept in memory; 0 keeps none", low=0
+    query_cache: int = setting(
+        256,
+        "PACKWISE_QUERY_CACHE",
+        "searches kept in memory; 0 keeps none",
+        "enough for the repeats of a page or an agent, at a few megabytes",
+        low=0,
     )
-    query_cache_seconds: float = knob(
-        60.0, "PACKWISE_QUERY_CACHE_SECONDS", "how long they are kept", low=0
+    query_cache_seconds: float = setting(
+        60.0,
+        "PACKWISE_QUERY_CACHE_SECONDS",
+        "how long a search is kept in memory",
+        "repeats come within a minute; older entries only cost memory",
+        low=0,
     )
 
     # Answering
-    context_confidence_threshold: float = knob(
+    context_confidence_threshold: float = setting(
         0.5,
         "CONTEXT_CONFIDENCE_THRESHOLD",
         "confidence below which a question is not answered from the store",
+        "the specification's value; a calibrated store brings its own unless you set this",
         low=0,
         high=1,
     )
-    synthesis: str = knob(
+    synthesis: Literal["auto", "off"] = setting(
         "auto",
         "PACKWISE_SYNTHESIS",
         "auto lets a configured language model write answers; off never sends anything",
+        "a key in the environment is a request to use it",
         choices=("auto", "off"),
     )
-    llm_url: str = knob(
-        "", "PACKWISE_LLM_URL", "a server that speaks the OpenAI protocol; its key is no setting"
+    llm_url: str = setting(
+        "",
+        "PACKWISE_LLM_URL",
+        "a server that speaks the OpenAI protocol; its key is not a setting",
+        "no server is contacted unless you name one",
     )
-    llm_model: str = knob(
-        "", "PACKWISE_LLM_MODEL", "the model that writes answers; empty means claude-opus-4-6"
+    llm_model: str = setting(
+        "",
+        "PACKWISE_LLM_MODEL",
+        "the model that writes answers; empty means claude-opus-4-6",
+        "the specification's model",
     )
-    sentence_judge: str = knob(
+    sentence_judge: Literal["embedder", "off"] = setting(
         "embedder",
         "PACKWISE_SENTENCE_JUDGE",
-        "what has a say, beside words, in which sentences make an extractive answer",
+        "what, beside words, picks the sentences of an extractive answer",
+        "finds answers in other words than the question's; off is faster",
         choices=("embedder", "off"),
     )
-    expansion: str = knob(
+    expansion: Expansion = setting(
         "off",
         "PACKWISE_EXPANSION",
-        "other phrasings of a question: by the language model, or from the store itself",
-        choices=("off", "llm", "local"),
+        "other phrasings of a question: from the language model, or from the store itself",
+        "llm sends the question to a server, and each phrasing is one more search",
+        choices=EXPANSIONS,
     )
 
     # Context packing
-    context_candidates: int = knob(
-        30, "PACKWISE_CONTEXT_CANDIDATES", "passages a context is chosen from", low=1, high=1000
+    context_candidates: int = setting(
+        30,
+        "PACKWISE_CONTEXT_CANDIDATES",
+        "passages a context is chosen from",
+        "the answer is rarely further down, and packing stays within milliseconds",
+        low=1,
+        high=1000,
     )
-    context_token_budget: int = knob(
-        8000, "CONTEXT_TOKEN_BUDGET", "most tokens a context may have", low=0
+    context_token_budget: int = setting(
+        8000,
+        "CONTEXT_TOKEN_BUDGET",
+        "largest context, in tokens",
+        "the specification's value",
+        low=0,
     )
-    tokenizer_model: str = knob(
-        "gpt-4o-2024-11-20", "TOKENIZER_MODEL", "the language model whose tokens are counted"
+    tokenizer_model: str = setting(
+        "gpt-4o-2024-11-20",
+        "TOKENIZER_MODEL",
+        "the language model whose tokens are counted",
+        "the specification's value; its tokenizer is public, so counts are exact",
     )
-    token_counts: str = knob(
+    token_counts: Literal["local", "api"] = setting(
         "local",
         "PACKWISE_TOKEN_COUNTS",
-        "api asks Claude's own count of each context; local adds a stated margin instead",
+        "local counts Claude's tokens with a margin; api asks Claude for each context",
+        "local needs no network and no key",
         choices=("local", "api"),
     )
-    packing_policy: str = knob(
+    packing_policy: PackingPolicy = setting(
         "coverage",
         "PACKWISE_PACKING_POLICY",
-        "how passages are chosen; coverage holds the answer most often",
+        "how passages are chosen for a context",
+        "its contexts contain the answer most often",
         choices=PACKING_POLICIES,
     )
-    packing_per_doc_cap: int = knob(
-        2, "PACKING_PER_DOC_CAP", "passages a document may give before they count less", low=1
+    packing_per_doc_cap: int = setting(
+        2,
+        "PACKING_PER_DOC_CAP",
+        "passages per document before further ones count less",
+        "the specification's value; it keeps one long document from filling the context",
+        low=1,
     )
-    packing_per_section_cap: int = knob(
-        1, "PACKING_PER_SECTION_CAP", "passages a section may give, unless they continue", low=1
+    packing_per_section_cap: int = setting(
+        1,
+        "PACKING_PER_SECTION_CAP",
+        "passages per section, unless they continue each other",
+        "the specification's value; passages of one section repeat each other",
+        low=1,
     )
-    packing_novelty_alpha: float = knob(
+    packing_novelty_alpha: float = setting(
         0.5,
         "PACKING_NOVELTY_ALPHA",
         "weight of novelty against relevance; 0 is relevance alone",
+        "the specification's value",
         low=0,
         high=1,
     )
-    packing_answerability_bonus: float = knob(
+    packing_answerability_bonus: float = setting(
         0.1,
         "PACKING_ANSWERABILITY_BONUS",
-        "added to the score of what looks like an answer, times 0.5 to 1.5",
+        "added to the score of a passage that looks like an answer, times 0.5 to 1.5",
+        "the specification's value; it decides between passages of similar score",
         low=0,
         high=1,
     )
-    packing_token_price: float = knob(
+    packing_token_price: float = setting(
         0.015,
         "PACKWISE_PACKING_TOKEN_PRICE",
-        "share of the expected answer a thousand tokens must bring; 0 fills the budget",
+        "share of the expected answer that 1000 tokens must add; 0 fills the budget",
+        "halves the tokens of most contexts and keeps the answer in them",
         low=0,
     )
-    packing_quality_threshold: float = knob(
+    packing_quality_threshold: float = setting(
         0.3,
         "PACKWISE_QUALITY_THRESHOLD",
         "section quality below which a passage is a stub",
+        "the specification's value: it excludes stubs of under 20 words",
         low=0,
         high=1,
     )
-    section_reunification: bool = knob(
-        True, "SECTION_REUNIFICATION", "attach the neighbours of a passage where it pays"
+    section_reunification: bool = setting(
+        True,
+        "SECTION_REUNIFICATION",
+        "attach the neighbours of a passage where they add to the answer",
+        "the specification's value; an answer may continue in the next passage",
     )
-    retrieval_trace: bool = knob(
-        False, "RETRIEVAL_TRACE", "write the record of every packing to the trace folder"
+    retrieval_trace: bool = setting(
+        False,
+        "RETRIEVAL_TRACE",
+        "write the trace of every packing to the trace folder",
+        "the specification's value; traces contain questions and passages",
     )
-    trace_folder: str = knob(
-        "", "PACKWISE_TRACE_FOLDER", "where those records go; empty means the cache folder"
+    trace_folder: str = setting(
+        "",
+        "PACKWISE_TRACE_FOLDER",
+        "the folder for those traces; empty means the cache folder",
+        "traces can be deleted at any time",
     )
+
+    _origins: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def load(cls, env: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
         """Settings from overrides, then the environment, then the defaults.
 
-        An override of ``None`` counts as not given. Raises ``SettingError`` on a value
-        that its knob cannot take, naming the knob and what it takes.
+        An override of ``None`` counts as not given. Raises ``SettingError`` on an invalid
+        value, naming the setting and the values it takes.
         """
         environment = os.environ if env is None else env
         values: dict[str, Any] = {}
+        origins: dict[str, str] = {}
         for f in fields(cls):
-            if overrides.get(f.name) is not None:
-                values[f.name] = _checked(f.name, overrides[f.name], f.default, f.metadata)
-            elif environment.get(f.metadata["env"], "") != "":
-                variable = f.metadata["env"]
+            names = (f.metadata["env"], f.metadata["alias"])
+            variable = next((name for name in names if environment.get(name)), None)
+            if variable is not None and overrides.get(f.name) is None:
                 values[f.name] = _checked(variable, environment[variable], f.default, f.metadata)
-        unknown = overrides.keys() - {f.name for f in fields(cls)}
+                origins[f.name] = variable
+        return cls(**values)._with(origins, overrides)
+
+    def override(self, **values: Any) -> Settings:
+        """A copy with other values, checked as in ``load``; all other origins stay."""
+        return self._with(self._origins, values)
+
+    def origin(self, name: str) -> str:
+        """Where a value came from: ``override``, an environment variable's name or ``default``."""
+        default = next(f.default for f in fields(self) if f.name == name)
+        unknown = DEFAULT if getattr(self, name) == default else OVERRIDE
+        return self._origins.get(name, unknown)
+
+    def _with(self, origins: Mapping[str, str], overrides: Mapping[str, Any]) -> Settings:
+        known = {f.name: f for f in fields(self)}
+        unknown = overrides.keys() - known.keys()
         if unknown:
             raise SettingError(
                 f"no such setting: {', '.join(sorted(unknown))}", fix="packwise settings"
             )
-        return cls(**values)
+        given = {
+            name: _checked(name, value, known[name].default, known[name].metadata)
+            for name, value in overrides.items()
+            if value is not None
+        }
+        copy = type(self)(**{**{name: getattr(self, name) for name in known}, **given})
+        object.__setattr__(copy, "_origins", {**origins, **dict.fromkeys(given, OVERRIDE)})
+        return copy
 
 
 def _checked(name: str, raw: Any, default: Any, meta: Mapping[str, Any]) -> Any:
-    """``raw`` as the type of ``default``, within the knob's bounds."""
-    assert default is not MISSING
+    """``raw`` as the type of ``default``, within the setting's bounds."""
     value: Any = raw
     if isinstance(raw, str):
-        value = _parsed(name, raw.strip(), default)
+        value = _parsed(raw.strip(), default)
     elif isinstance(default, float) and isinstance(raw, int) and not isinstance(raw, bool):
         value = float(raw)
-    if type(value) is not type(default):
-        raise SettingError(f"{name} takes {_kind(default)}, not {raw!r}", fix="packwise settings")
     low, high = cast("float | None", meta["low"]), cast("float | None", meta["high"])
-    if (low is not None and value < low) or (high is not None and value > high):
-        bounds = f"{low} to {high}" if high is not None else f"{low} or more"
-        raise SettingError(f"{name} takes {bounds}, not {raw!r}", fix="packwise settings")
     choices = cast("tuple[str, ...]", meta["choices"])
-    if choices and value not in choices:
-        raise SettingError(
-            f"{name} takes one of {', '.join(choices)}, not {raw!r}", fix="packwise settings"
-        )
+    takes = ""
+    if type(value) is not type(default):
+        kinds = {bool: "on or off", int: "a whole number", float: "a number", str: "text"}
+        takes = kinds[type(default)]
+    elif (low is not None and value < low) or (high is not None and value > high):
+        takes = f"{low} to {high}" if high is not None else f"{low} or more"
+    elif choices and value not in choices:
+        takes = f"one of {', '.join(choices)}"
+    if takes:
+        raise SettingError(f"{name} takes {takes}, not {raw!r}", fix="packwise settings")
     return value
 
 
-def _parsed(name: str, raw: str, default: Any) -> Any:
+def _parsed(raw: str, default: Any) -> Any:
+    """The text as a value of the default's type, or ``None`` if it is not one."""
     if isinstance(default, bool):
-        if raw.lower() in _TRUE:
-            return True
-        if raw.lower() in _FALSE:
-            return False
-    elif isinstance(default, (int, float)):
-        try:
-            number = type(default)(raw)
-        except ValueError:
-            number = None
-        if number is not None and number == number:
-            return number
-    else:
+        return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}.get(raw.lower())
+    if not isinstance(default, (int, float)):
         return raw
-    raise SettingError(f"{name} takes {_kind(default)}, not {raw!r}", fix="packwise settings")
+    try:
+        number = type(default)(raw)
+    except ValueError:
+        return None
+    return number if number == number else None
 
 
-def _kind(default: Any) -> str:
-    if isinstance(default, bool):
-        return "on or off"
-    return {int: "a whole number", float: "a number", str: "text"}[type(default)]
+def data_folder() -> Path:
+    """Where installed packs live: ``PACKWISE_HOME``, else the user's data folder."""
+    return _folder("PACKWISE_HOME", "XDG_DATA_HOME", "~/.local/share")
+
+
+def cache_folder() -> Path:
+    """Files that can be deleted at any time: ``PACKWISE_CACHE``, else the user's cache folder."""
+    return _folder("PACKWISE_CACHE", "XDG_CACHE_HOME", "~/.cache")
+
+
+def _folder(variable: str, base: str, usual: str) -> Path:
+    if given := os.environ.get(variable):
+        return Path(given).expanduser()
+    return Path(os.environ.get(base) or usual).expanduser() / "packwise"

@@ -95,8 +95,11 @@ def test_an_installed_pack_opens_by_its_name(notes_pack, tmp_path):
 def test_settings_show_where_a_value_comes_from(tmp_path):
     env = {**os.environ, "RETRIEVAL_K_BASE": "16"}
     rows = json.loads(packwise("settings", "--json", env=env).stdout)
-    (row,) = [row for row in rows if row["variable"] == "RETRIEVAL_K_BASE"]
-    assert (row["value"], row["origin"]) == (16, "environment")
+    (row,) = [row for row in rows if row["variable"] == "PACKWISE_RETRIEVAL_K_BASE"]
+    assert (row["value"], row["origin"]) == (16, "RETRIEVAL_K_BASE")
+    assert row["alias"] == "RETRIEVAL_K_BASE"
+    shown = packwise("settings", env=env).stdout
+    assert "RETRIEVAL_K_BASE" in shown
 
 
 @pytest.mark.parametrize(

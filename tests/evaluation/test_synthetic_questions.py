@@ -13,7 +13,7 @@ from packwise.evaluation.goldens import load_questions
 from packwise.evaluation.metrics import gold_answers, holds
 from packwise.evaluation.questions import as_lines, make_goldens
 from packwise.library import open_library
-from packwise.models.llm import Completion
+from packwise.models.llm import ModelReply
 from packwise.stores.locate import open_store
 
 
@@ -41,7 +41,7 @@ class Scripted:
         answer = self.said.pop(0) if self.said else ModelError("no more")
         if isinstance(answer, Exception):
             raise answer
-        return Completion(answer)
+        return ModelReply(answer)
 
     def close(self):
         pass
@@ -98,7 +98,7 @@ def test_a_model_that_answers_well_is_used(store):
             words = prompt.split("\n")[-2].split()
             asked = {"question": f"What about {len(self.prompts)}?", "answer": words[0]}
             self.prompts.append(prompt)
-            return Completion(json.dumps(asked))
+            return ModelReply(json.dumps(asked))
 
     made = make_goldens(store, 3, llm=Reading())
     assert [golden.kind for golden in made] == ["model"] * 3

@@ -9,7 +9,7 @@ import pytest
 
 from packwise.errors import ModelCorrupt, ModelError, ModelMissing, SettingError
 from packwise.models.locate import get, locate, obtain
-from packwise.models.table import Build, Carrier, Hub, Model, ModelFile
+from packwise.models.table import Carrier, Hub, ModelBuild, ModelFile, ModelSpec
 from packwise.settings import Settings
 
 WEIGHTS = bytes(range(256)) * 8192  # 2 MB: more than one read of the client
@@ -21,8 +21,8 @@ def _file(path: str, content: bytes) -> ModelFile:
     return ModelFile(path, hashlib.sha256(content).hexdigest())
 
 
-BUILD = Build(_file("onnx/model.onnx", WEIGHTS), _file("tokenizer.json", TOKENIZER))
-MODEL = Model(
+BUILD = ModelBuild(_file("onnx/model.onnx", WEIGHTS), _file("tokenizer.json", TOKENIZER))
+MODEL = ModelSpec(
     name="tiny",
     aliases=(),
     kind="embedder",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from packwise.models import integrity
-from packwise.models.integrity import remembered_sha256, sha256_of
+from packwise.models import locate
+from packwise.models.locate import remembered_sha256, sha256_of
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         seen.append(path)
         return sha256_of(path)
 
-    monkeypatch.setattr(integrity, "sha256_of", spy)
+    monkeypatch.setattr(locate, "sha256_of", spy)
     return seen
 
 

@@ -10,7 +10,7 @@ import pytest
 from packwise.errors import ModelCorrupt, ModelError, ModelMissing, SettingError
 from packwise.models.embedder import load_embedder
 from packwise.models.locate import locate, obtain, verify
-from packwise.models.table import MODELS, Build, Carrier, Hub, Model, ModelFile, find_model
+from packwise.models.table import MODELS, Carrier, Hub, ModelBuild, ModelFile, ModelSpec, find_model
 from packwise.settings import Settings
 
 BGE = find_model("bge-small-en-v1.5")
@@ -22,16 +22,16 @@ def _settings(**overrides) -> Settings:
     return Settings.load(env={}, **overrides)
 
 
-def _tiny(package: str = "no_such_package_anywhere", folder: str = "data") -> Model:
+def _tiny(package: str = "no_such_package_anywhere", folder: str = "data") -> ModelSpec:
     """A model of two small files, one build for the carrier and another for the hub."""
 
-    def build(weights: str, content: str) -> Build:
-        return Build(
+    def build(weights: str, content: str) -> ModelBuild:
+        return ModelBuild(
             weights=ModelFile(weights, hashlib.sha256(content.encode()).hexdigest()),
             tokenizer=ModelFile("tokenizer.json", hashlib.sha256(b"{}").hexdigest()),
         )
 
-    return Model(
+    return ModelSpec(
         name="tiny",
         aliases=("org/tiny",),
         kind="embedder",
@@ -158,14 +158,14 @@ def test_a_folder_that_is_another_model_of_the_table_is_passed_over(tmp_path):
 
 def test_a_models_folder_with_wrong_bytes_is_an_error(tmp_path):
     _put(tmp_path, content="someone else's")
-    with pytest.raises(ModelCorrupt, match=r"model\.onnx is not the tiny expected"):
+    with pytest.raises(ModelCorrupt, match=r"model\.onnx is not the expected tiny"):
         locate(_tiny(), _settings(models_folder=str(tmp_path)))
 
 
 def test_a_models_folder_with_a_wrong_tokenizer_is_an_error(tmp_path):
     _put(tmp_path)
     (tmp_path / "tokenizer.json").write_text("[]")
-    with pytest.raises(ModelCorrupt, match=r"tokenizer\.json is not the tiny expected"):
+    with pytest.raises(ModelCorrupt, match=r"tokenizer\.json is not the expected tiny"):
         locate(_tiny(), _settings(models_folder=str(tmp_path)))
 
 
@@ -197,7 +197,7 @@ def test_another_revision_in_the_hub_cache_is_used_only_if_its_bytes_are_right(t
 def test_the_pinned_revision_in_the_hub_cache_with_wrong_bytes_is_an_error(tmp_path):
     snapshots = tmp_path / "hf" / "hub" / "models--org--tiny" / "snapshots"
     _put(snapshots / "abc123", "onnx/model.onnx", "cut off")
-    with pytest.raises(ModelCorrupt, match=r"delete .*abc123 and fetch it again"):
+    with pytest.raises(ModelCorrupt, match=r"delete .*abc123 and download it again"):
         locate(_tiny(), _settings())
 
 
@@ -249,11 +249,11 @@ def test_a_file_that_cannot_be_read_is_a_one_line_error(tmp_path):
 
 
 def test_a_broken_graph_is_a_one_line_error(tmp_path):
-    from packwise.models.onnx import Graph
+    from packwise.models.onnx import OnnxSession
 
     (tmp_path / "model.onnx").write_bytes(b"not a graph")
     with pytest.raises(ModelError) as caught:
-        Graph(tmp_path / "model.onnx")
+        OnnxSession(tmp_path / "model.onnx")
     assert "\n" not in str(caught.value)
 
 

@@ -84,7 +84,7 @@ def test_verify_fails_on_a_damaged_model_with_one_line(run, damaged):
     code, _, error = run("verify", "BAAI/bge-small-en-v1.5")
     assert code == 1
     assert error.count("\n") == 1
-    assert "model.onnx is not the bge-small-en-v1.5 expected" in error
+    assert "model.onnx is not the expected bge-small-en-v1.5" in error
 
 
 def test_verify_sees_a_change_that_left_size_and_time_alone(run, tmp_path, monkeypatch):

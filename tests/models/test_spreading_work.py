@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from packwise.models.workers import cores, spread
+from packwise.models.onnx import cores, spread
 from packwise.settings import Settings
 
 

@@ -11,14 +11,14 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from packwise.errors import ModelError
 from packwise.models.embedder import StaticEmbedder
-from packwise.models.locate import Found
-from packwise.models.table import Build, Carrier, Hub, Model, ModelFile, find_model
+from packwise.models.locate import LocatedModel
+from packwise.models.table import Carrier, Hub, ModelBuild, ModelFile, ModelSpec, find_model
 
 WORDS = ["[PAD]", "[UNK]", "tea", "coffee", "pot", "##s"]
 TABLE = np.random.default_rng(5).normal(size=(len(WORDS), 8)).astype("<f4")
 
 
-def _write(folder: Path, table=TABLE, dtype: str = "F32", words=WORDS) -> Found:
+def _write(folder: Path, table=TABLE, dtype: str = "F32", words=WORDS) -> LocatedModel:
     header = json.dumps(
         {"embeddings": {"dtype": dtype, "shape": table.shape, "data_offsets": [0, table.nbytes]}}
     ).encode()
@@ -32,10 +32,10 @@ def _write(folder: Path, table=TABLE, dtype: str = "F32", words=WORDS) -> Found:
         hashlib.sha256((folder / name).read_bytes()).hexdigest()
         for name in ("model.safetensors", "tokenizer.json")
     ]
-    build = Build(
+    build = ModelBuild(
         ModelFile("model.safetensors", digests[0]), ModelFile("tokenizer.json", digests[1])
     )
-    model = Model(
+    model = ModelSpec(
         name="tiny-static",
         aliases=(),
         kind="embedder",
@@ -46,7 +46,7 @@ def _write(folder: Path, table=TABLE, dtype: str = "F32", words=WORDS) -> Found:
         carrier=Carrier("none", "none", "none", build),
         hub=Hub("none", "main", build),
     )
-    return Found(model, build, folder, "folder")
+    return LocatedModel(model, build, folder, "folder")
 
 
 @pytest.fixture
@@ -101,12 +101,12 @@ def test_the_version_changes_with_the_bytes(tmp_path, embedder):
 
 @pytest.mark.parametrize("dtype", ["F16", "I8"])
 def test_numbers_of_another_kind_are_refused(tmp_path, dtype):
-    with pytest.raises(ModelError, match="does not hold vectors of 8 numbers"):
+    with pytest.raises(ModelError, match="does not contain vectors of 8 numbers"):
         StaticEmbedder(_write(tmp_path, dtype=dtype))
 
 
 def test_vectors_of_another_width_are_refused(tmp_path):
-    with pytest.raises(ModelError, match="does not hold vectors of 8 numbers"):
+    with pytest.raises(ModelError, match="does not contain vectors of 8 numbers"):
         StaticEmbedder(_write(tmp_path, TABLE[:, :4].copy()))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from packwise.errors import SettingError
 from packwise.models import tokens
-from packwise.models.tokens import DEFAULT_TOKENIZER_MODEL, ModelTokens, token_counter
+from packwise.models.tokens import ModelTokens, token_counter
 
 # The names tiktoken gives to what it would otherwise download.
 _CACHED = {
@@ -135,7 +135,7 @@ def test_the_package_of_the_tokenizers_can_still_be_imported_afterwards():
 
 def test_the_default_counts_exactly():
     counter = token_counter()
-    assert counter.name == DEFAULT_TOKENIZER_MODEL
+    assert counter.name == "gpt-4o-2024-11-20"
     assert counter.exact
     assert counter.count("hello world") == 2
 
@@ -143,16 +143,16 @@ def test_the_default_counts_exactly():
 @pytest.mark.parametrize(
     ("name", "margin"),
     [
-        ("claude-3-5-sonnet-20241022", tokens.CLAUDE_MARGIN),
-        ("claude-sonnet-4-20250514", tokens.CLAUDE_MARGIN),
-        ("claude-opus-4-1@20250805", tokens.CLAUDE_MARGIN),
-        ("claude-haiku-4-5", tokens.CLAUDE_MARGIN),
-        ("claude-2.1", tokens.CLAUDE_MARGIN),
-        ("us.anthropic.claude-3-haiku-20240307-v1:0", tokens.CLAUDE_MARGIN),
-        ("claude-opus-4-7", tokens.NEW_CLAUDE_MARGIN),
-        ("anthropic/claude-sonnet-5", tokens.NEW_CLAUDE_MARGIN),
-        ("claude-opus-10-1", tokens.NEW_CLAUDE_MARGIN),
-        ("claude-something-preview", tokens.NEW_CLAUDE_MARGIN),
+        ("claude-3-5-sonnet-20241022", 1.35),
+        ("claude-sonnet-4-20250514", 1.35),
+        ("claude-opus-4-1@20250805", 1.35),
+        ("claude-haiku-4-5", 1.35),
+        ("claude-2.1", 1.35),
+        ("us.anthropic.claude-3-haiku-20240307-v1:0", 1.35),
+        ("claude-opus-4-7", 1.8),
+        ("anthropic/claude-sonnet-5", 1.8),
+        ("claude-opus-10-1", 1.8),
+        ("claude-something-preview", 1.8),
     ],
 )
 def test_claude_is_estimated_above_o200k_by_its_generation(name, margin):
@@ -188,7 +188,7 @@ def test_a_hostile_megabyte_is_counted_in_a_moment(unit):
 
 def test_the_memory_of_counts_stays_within_its_bytes_and_keeps_the_latest(monkeypatch):
     monkeypatch.setattr(tokens, "CACHE_BYTES", 20_000)
-    ranks = tokens._Ranks("o200k_base")
+    ranks = tokens._CachedEncoding("o200k_base")
     texts = [f"{n} " + "word " * 100 for n in range(100)]
     counts = ranks.count_many(texts)
     assert 10 < len(ranks._counts) < 40
@@ -202,7 +202,7 @@ def test_the_memory_of_counts_stays_within_its_bytes_and_keeps_the_latest(monkey
 
 def test_a_text_used_again_is_kept_longer(monkeypatch):
     monkeypatch.setattr(tokens, "CACHE_BYTES", 20_000)
-    ranks = tokens._Ranks("o200k_base")
+    ranks = tokens._CachedEncoding("o200k_base")
     for n in range(100):
         ranks.count_many(["kept " * 100, f"{n} " + "word " * 100])
     assert "kept " * 100 in ranks._counts
@@ -210,7 +210,7 @@ def test_a_text_used_again_is_kept_longer(monkeypatch):
 
 def test_many_threads_may_count_at_once(monkeypatch):
     monkeypatch.setattr(tokens, "CACHE_BYTES", 5_000)
-    ranks = tokens._Ranks("o200k_base")
+    ranks = tokens._CachedEncoding("o200k_base")
     texts = [f"{n} " + "word " * (n % 30) for n in range(200)]
     expected = ranks.count_many(texts)
     results: list[bool] = []
@@ -229,7 +229,7 @@ def test_many_threads_may_count_at_once(monkeypatch):
 
 
 def test_what_was_counted_before_is_not_counted_again(monkeypatch):
-    ranks = tokens._Ranks("o200k_base")
+    ranks = tokens._CachedEncoding("o200k_base")
     texts = [f"passage {n} " + "of many words " * 60 for n in range(500)]
     counts = ranks.count_many(texts)
     monkeypatch.setattr(ranks, "_count", lambda text: pytest.fail(f"counted again: {text}"))

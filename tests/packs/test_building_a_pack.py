@@ -145,6 +145,25 @@ def test_two_sources_with_equal_names_are_both_kept(tmp_path):
     assert set(contents(tmp_path / "pack")) == {"index.md", "two/index.md"}
 
 
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("a/notes", "b/notes", "c/notes")])
+@pytest.mark.parametrize("broken", [(0, 1), (1, 2), (0, 2)])
+def test_unreadable_documents_of_equal_names_all_keep_their_stored_version(tmp_path, names, broken):
+    folders = [tmp_path / name for name in names]
+    for folder, animal in zip(folders, ("heron", "otter", "badger"), strict=True):
+        folder.mkdir(parents=True)
+        (folder / "x.md").write_text(f"# The {animal}\n\nA {animal} lives by the river.\n")
+    sources, pack = [str(folder) for folder in folders], tmp_path / "pack"
+    build_pack(sources, str(pack))
+    before = contents(pack)
+    assert len(before) == 3
+    for at in broken:
+        (folders[at] / "x.md").write_bytes(bytes(100))
+    report = build_pack(sources, str(pack))
+    assert len(report.problems) == 2
+    assert report.changes.removed == 0
+    assert contents(pack) == before
+
+
 def test_a_folder_that_is_something_else_is_left_alone(source, tmp_path):
     other = tmp_path / "photos"
     other.mkdir()

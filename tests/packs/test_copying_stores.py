@@ -215,7 +215,7 @@ def test_a_source_that_changes_meanwhile_is_noticed(origin, tmp_path, monkeypatc
         yield from contents(store, names)
 
     monkeypatch.setattr(copying, "contents", change)
-    with pytest.raises(StoreError, match="changed while it was copied"):
+    with pytest.raises(StoreError, match="changed during the copy"):
         copy_store(origin, str(tmp_path / "copy"))
 
 

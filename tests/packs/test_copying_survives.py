@@ -36,7 +36,7 @@ moment, source, target = sys.argv[1:]
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-class Watch(copying._Silent):
+class Watch(copying.Progress):
     seen = 0
     def document(self):
         self.seen += 1

@@ -84,7 +84,7 @@ def test_an_export_replaces_only_what_it_may(notes_pack, earlier, tmp_path):
     with pytest.raises(UsageError, match="--replace"):
         export_pack(str(notes_pack), target)
     export_pack(str(notes_pack), target, replace=True)
-    with pytest.raises(NotAStore, match="earlier system"):
+    with pytest.raises(NotAStore, match="agent-kgpacks"):
         export_pack(str(notes_pack), earlier, replace=True)
     (tmp_path / "text.db").write_text("precious")
     with pytest.raises(NotAStore):

@@ -7,7 +7,7 @@ import pytest
 from store_world import snapshot
 
 from packwise.errors import SourceError, UsageError
-from packwise.packs.build import Build, build_pack
+from packwise.packs.build import PackBuilder, build_pack
 from packwise.packs.ray_build import build_on_ray
 from packwise.stores.locate import open_store
 from tests_world import write_notes
@@ -69,14 +69,14 @@ def test_it_makes_what_the_plain_build_makes(cluster, source, tmp_path):
 
 def test_a_stopped_build_goes_on_where_it_was(cluster, source, tmp_path, monkeypatch):
     target = str(tmp_path / "pack")
-    whole = Build._stage
+    whole = PackBuilder._stage
 
-    def stop_later(self, window, writer, crew):
-        whole(self, window[:2], writer, crew)
+    def stop_later(self, window, writer, workers):
+        whole(self, window[:2], writer, workers)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Build, "_stage", stop_later)
+        patch.setattr(PackBuilder, "_stage", stop_later)
         with pytest.raises(KeyboardInterrupt):
             build_on_ray([str(source)], target, workers=2)
     report = build_on_ray([str(source)], target, workers=2)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from packwise.agent import KnowledgeGraphAgent
 from packwise.candidates import Candidate, Scores
 from packwise.documents import Passage
 from packwise.errors import DataError
@@ -131,11 +132,36 @@ def test_asking_follows_the_calibrated_gate(pack):
     assert answer.query_type == "confidence_gated_fallback"
 
 
-def test_a_threshold_that_somebody_set_counts_more(pack):
-    own_calibration(pack, threshold=0.83)
-    settings = Settings.load(context_confidence_threshold=0.2)
+@pytest.mark.parametrize("value", [0.2, 0.5])
+def test_a_threshold_that_the_user_set_wins(pack, value):
+    own_calibration(pack, threshold=0.95)
+    settings = Settings.load(context_confidence_threshold=value)
     with open_library(str(pack), settings=settings) as library:
         assert library.search("signing key").threshold is None
+
+
+def test_a_threshold_in_the_environment_wins_even_if_it_equals_the_default(pack, monkeypatch):
+    own_calibration(pack, threshold=0.95)
+    question = "how do I rotate the signing key?"
+    for variable in ("CONTEXT_CONFIDENCE_THRESHOLD", "PACKWISE_CONTEXT_CONFIDENCE_THRESHOLD"):
+        with monkeypatch.context() as patch, open_library(pack) as library:
+            refused = library.ask(question, synthesis=False)
+            patch.setenv(variable, "0.5")
+            with open_library(pack) as library_with_threshold:
+                answered = library_with_threshold.ask(question, synthesis=False)
+        assert refused.query_type == "confidence_gated_fallback"
+        assert answered.query_type == "vector_search"
+
+
+def test_a_threshold_of_a_subclass_wins_even_if_it_equals_the_default(pack):
+    class Agent(KnowledgeGraphAgent):
+        CONTEXT_CONFIDENCE_THRESHOLD = 0.5
+
+    own_calibration(pack, threshold=0.95)
+    question = "how do I rotate the signing key?"
+    with KnowledgeGraphAgent(pack) as usual, Agent(pack) as own:
+        assert usual.query(question)["query_type"] == "confidence_gated_fallback"
+        assert own.query(question)["query_type"] == "vector_search"
 
 
 def test_a_calibration_for_another_embedder_does_not_count(pack):

@@ -6,10 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from packwise.answering.few_shot import FewShot
-from packwise.candidates import EVERYTHING, Candidate, Filter, Fusion, Mode
+from packwise.candidates import (
+    EVERYTHING,
+    Candidate,
+    Expansion,
+    Filter,
+    Fusion,
+    GraphRanking,
+    Mode,
+    PackingPolicy,
+    Reranker,
+)
 from packwise.context.packer import Context, PackedPassage
 from packwise.language.names import phrases
 from packwise.models.base import CrossEncoder, Embedder
@@ -27,9 +37,6 @@ CYPHER = "cypher"
 
 EXTRACTIVE = "extractive"
 NOT_ANSWERED = "none"
-
-Expansion = Literal["off", "llm", "local"]
-EXPANSIONS: tuple[Expansion, ...] = ("off", "llm", "local")
 
 _NOT_COVERED = (
     "These documents do not cover the question: nothing in them is close enough to it "
@@ -146,7 +153,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskOptions:
+class AskRequest:
     """How to answer a question.
 
     max_results      articles the answer may use (1 to 20)
@@ -167,14 +174,14 @@ class AskOptions:
 
     max_results: int = 5
     budget: int | None = None
-    policy: str | None = None
+    policy: PackingPolicy | None = None
     mode: Mode = "hybrid"
     fusion: Fusion | None = None
     where: Filter = EVERYTHING
     expansion: Expansion = "off"
     documents: bool = True
-    graph: bool | str | None = None
-    rerank: str | None = None
+    graph: GraphRanking | bool | None = None
+    rerank: Reranker | None = None
     few_shot: bool = True
     few_shot_path: Path | None = None
     exclude: frozenset[str] = frozenset()

@@ -16,12 +16,11 @@ from typing import Any
 
 from packwise.answering import synthesis
 from packwise.answering.answer import (
-    EXPANSIONS,
     EXTRACTIVE,
     GATED,
     NOT_ANSWERED,
     Answer,
-    AskOptions,
+    AskRequest,
     Citation,
     NumberedPassage,
     Tools,
@@ -32,7 +31,7 @@ from packwise.answering.answer import (
 from packwise.answering.extractive import extract
 from packwise.answering.few_shot import FewShotExample
 from packwise.answering.synthesis import WrittenAnswer
-from packwise.candidates import Candidate
+from packwise.candidates import EXPANSIONS, Candidate
 from packwise.context.layout import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
 from packwise.errors import ModelError, SettingError, UsageError
@@ -49,7 +48,7 @@ from packwise.trace import Trace
 NO_SENTENCE = "The passages that were found hold no sentence that answers this."
 
 
-def ask(tools: Tools, question: str, options: AskOptions) -> Answer:
+def ask(tools: Tools, question: str, options: AskRequest) -> Answer:
     """The answer to a question. Raises ``UsageError`` on an empty question."""
     *_, answer = _AskRun(tools, question, options).pieces(streaming=False)
     assert isinstance(answer, Answer)
@@ -57,7 +56,7 @@ def ask(tools: Tools, question: str, options: AskOptions) -> Answer:
 
 
 def ask_stream(
-    tools: Tools, question: str, options: AskOptions
+    tools: Tools, question: str, options: AskRequest
 ) -> Generator[str | Answer, None, None]:
     """The answer's text piece by piece as it is written, then the ``Answer`` itself.
 
@@ -70,7 +69,7 @@ def ask_stream(
 class _AskRun:
     """The steps for one question."""
 
-    def __init__(self, tools: Tools, question: str, options: AskOptions) -> None:
+    def __init__(self, tools: Tools, question: str, options: AskRequest) -> None:
         cleaned = synthesis.clean(question)
         if not cleaned.strip():
             raise UsageError("the question is empty", fix="ask with at least one word")

@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from packwise import folders
 from packwise.documents import content_hash
 from packwise.models.base import Embedder, Vectors
+from packwise.settings import cache_folder
 
 SHOWN = 3
 SAME_QUESTION = 0.95
@@ -129,7 +129,7 @@ class FewShot:
 
     def _cached_vectors(self) -> Vectors:
         name = content_hash(self._fingerprint, self._embedder.version)
-        file = folders.cache() / "few-shot" / f"{name}.npy"
+        file = cache_folder() / "few-shot" / f"{name}.npy"
         shape = (len(self._examples), self._embedder.dim)
         try:
             stored: Vectors = np.load(file, allow_pickle=False)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from packwise.answering.answer import SYNTHESIS_MAX_TOKENS, NumberedPassage, titles_of
 from packwise.answering.few_shot import FewShotExample
 from packwise.documents import content_hash
-from packwise.models.llm import Completion, LanguageModel, Usage
+from packwise.models.llm import LanguageModel, ModelReply, Usage
 
 RETRIES = 1
 """A busy server is asked once more; then the answer is made without the model."""
@@ -178,7 +178,7 @@ def _prompt(
     return synthesis_prompt(question, passages, examples)
 
 
-def _written(completion: Completion, passages: Sequence[NumberedPassage] | None) -> WrittenAnswer:
+def _written(completion: ModelReply, passages: Sequence[NumberedPassage] | None) -> WrittenAnswer:
     text, usage = completion.text.strip(), completion.usage
     notes = ("the answer was cut at its longest length",) if completion.cut else ()
     if passages is None:

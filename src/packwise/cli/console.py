@@ -1,9 +1,10 @@
-"""What every command shares: output streams, JSON, and text made safe for a terminal."""
+"""What every command shares: output, tables, JSON, common options, and text safe for a terminal."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,9 +14,18 @@ from packwise.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
-# Control characters but tab and newline, and the marks that reorder text on the screen.
+# Control characters except tab and newline, and the marks that reorder text on the screen.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+where_option = click.option(
+    "--where",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only passages with this document, path, lang or metadata; may be repeated.",
+)
 
 
 def clean(text: str) -> str:
@@ -25,65 +35,80 @@ def clean(text: str) -> str:
 
 def out() -> Console:
     """The console for results."""
-    from rich.console import Console
-
-    return Console(highlight=False, emoji=False, markup=False)
+    return _console(stderr=False)
 
 
 def err() -> Console:
-    """The console for progress and remarks: standard error, so that output can be piped."""
-    from rich.console import Console
+    """The console for progress and notes: standard error, so that output can be piped."""
+    return _console(stderr=True)
 
-    return Console(stderr=True, highlight=False, emoji=False, markup=False)
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+    from rich.text import Text
+
+    class LineConsole(Console):
+        """Wraps text to the width of a terminal, and never in a pipe or a file."""
+
+        def print(self, *objects: Any, **how: Any) -> None:
+            if not self.is_terminal and all(isinstance(o, (str, Text)) for o in objects):
+                how.setdefault("soft_wrap", True)
+            super().print(*objects, **how)
+
+    return LineConsole(stderr=stderr, highlight=False, emoji=False, markup=False)
+
+
+def note(line: str, style: str = "yellow") -> None:
+    """One line on standard error."""
+    err().print(clean(line), style=style)
 
 
 def print_json(value: Any) -> None:
-    """Write a value as JSON to standard output; what could drive a terminal is escaped in it."""
+    """Print a value as JSON, with everything escaped that could control a terminal."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     click.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    header: bool = True,
+) -> None:
+    """Print a table; a column whose name starts with ``>`` is aligned to the right."""
+    from rich.table import Table
+
+    table = Table(title=clean(title) or None, show_header=header)
+    for name in columns:
+        justify = "right" if name.startswith(">") else "left"
+        table.add_column(name.removeprefix(">"), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(clean(cell) if isinstance(cell, str) else cell for cell in row))
+    out().print(table)
+
+
 def number(value: float | None, digits: int = 3) -> str:
-    """A score for a table; a dash where there is none."""
+    """A score for a table; a dash if there is none."""
     return "-" if value is None else f"{value:.{digits}f}"
 
 
 def size(count: int) -> str:
-    """A number of bytes, as people read it."""
+    """A number of bytes for people."""
     amount = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000 or unit == "GB":
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
-    raise AssertionError("unreachable")
-
-
-_FIELDS = {"tenant": "tenant", "space": "space", "lang": "lang", "type": "node_type"}
+    return f"{amount:.1f} GB"
 
 
 def parse_where(pairs: tuple[str, ...]) -> Filter:
-    """``key=value`` pairs as a filter.
-
-    ``document``, ``path`` (prefix of the document id), ``lang``, ``tenant``, ``space``,
-    ``acl`` and ``type`` are the store's own; any other key is one of the documents' metadata.
-    """
-    fields: dict[str, str] = {}
-    documents: list[str] = []
-    acl: list[str] = []
-    metadata: dict[str, str] = {}
+    """``key=value`` options as a filter; ``Filter.parse`` lists the keys."""
+    split: list[tuple[str, str]] = []
     for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip() or not value:
+        key, _, value = pair.partition("=")
+        if not key.strip() or not value:
             raise UsageError(f"--where takes key=value, not {pair!r}")
-        key = key.strip()
-        if key == "document":
-            documents.append(value)
-        elif key == "acl":
-            acl.append(value)
-        elif key == "path":
-            fields["path_prefix"] = value
-        elif key in _FIELDS:
-            fields[_FIELDS[key]] = value
-        else:
-            metadata[key] = value
-    return Filter(**fields, documents=tuple(documents), acl=tuple(acl), metadata=metadata)
+        split.append((key.strip(), value))
+    return Filter.parse(split)

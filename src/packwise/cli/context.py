@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from packwise.candidates import Fusion, Mode
+from packwise.candidates import PACKING_POLICIES, Fusion, Mode, PackingPolicy
 from packwise.cli.console import clean, err, number, out, parse_where, print_json
 from packwise.errors import PackwiseError
-from packwise.settings import PACKING_POLICIES
 
 if TYPE_CHECKING:
     from packwise.context.packer import Context
@@ -65,7 +64,7 @@ def context(
     store: str,
     question: str,
     budget: int | None,
-    policy: str | None,
+    policy: PackingPolicy | None,
     mode: Mode,
     fusion: Fusion | None,
     where: tuple[str, ...],

@@ -15,8 +15,8 @@ from packwise.settings import Settings
 
 if TYPE_CHECKING:
     from packwise.models.download import Received
-    from packwise.models.locate import Found
-    from packwise.models.table import Model
+    from packwise.models.locate import LocatedModel
+    from packwise.models.table import ModelSpec
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -123,8 +123,8 @@ def download_bar() -> Generator[Received]:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    model: Model
-    found: Found | None = None
+    model: ModelSpec
+    found: LocatedModel | None = None
     error: ModelError | None = None
 
     @property
@@ -134,7 +134,7 @@ class _State:
         return "verified" if self.found else "missing"
 
 
-def _state(model: Model, settings: Settings, *, thoroughly: bool = False) -> _State:
+def _state(model: ModelSpec, settings: Settings, *, thoroughly: bool = False) -> _State:
     from packwise.models.locate import locate
     from packwise.models.locate import verify as read_again
 
@@ -147,7 +147,7 @@ def _state(model: Model, settings: Settings, *, thoroughly: bool = False) -> _St
     return _State(model, found)
 
 
-def _missing(model: Model) -> ModelMissing:
+def _missing(model: ModelSpec) -> ModelMissing:
     from packwise.models.locate import missing
 
     return missing(model)

@@ -82,9 +82,9 @@ def validate(pack: str, as_json: bool) -> None:
 @click.option("--replace", is_flag=True, help="Replace an installed pack of that name.")
 def install(pack: str, name: str | None, replace: bool) -> None:
     """Copy PACK onto the shelf, so that its name opens it from anywhere."""
-    from packwise.packs import installed as shelf
+    from packwise.packs import installed
 
-    folder = shelf.install(Path(pack).expanduser(), name, replace=replace)
+    folder = installed.install(Path(pack).expanduser(), name, replace=replace)
     click.echo(f'installed: packwise search {folder.name} "your question"')
 
 
@@ -92,9 +92,9 @@ def install(pack: str, name: str | None, replace: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def list_installed(as_json: bool) -> None:
     """List the installed packs."""
-    from packwise.packs import installed as shelf
+    from packwise.packs import installed
 
-    found = shelf.shelf()
+    found = installed.installed_packs()
     if as_json:
         print_json(
             [
@@ -172,9 +172,9 @@ def import_(database: str, target: str, embedder: str | None) -> None:
 @click.argument("name")
 def remove(name: str) -> None:
     """Take the installed pack NAME off the shelf."""
-    from packwise.packs import installed as shelf
+    from packwise.packs import installed
 
-    shelf.remove(name)
+    installed.remove(name)
     click.echo(f"removed {name}")
 
 

@@ -1,44 +1,54 @@
-"""``packwise settings``: every knob, its value, where the value comes from, what it does."""
+"""``packwise settings``: every setting, its value, where it came from, what it does and why."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import fields
+from dataclasses import Field, fields
+from typing import Any
 
 import click
 
-from packwise.cli.console import out, print_json
+from packwise.cli.console import json_option, print_json, print_table
 from packwise.settings import Settings
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the settings as JSON.")
+@json_option
 def settings(as_json: bool) -> None:
-    """Show every setting, its value, its origin and its meaning."""
+    """Show every setting, its value, its origin and its meaning.
+
+    The origin is the environment variable that set the value, or "default". Names without
+    the prefix PACKWISE_ work as well, where --json lists one as the alias.
+    """
     current = Settings.load()
     rows = [
         {
             "variable": f.metadata["env"],
+            "alias": f.metadata["alias"],
             "setting": f.name,
             "value": getattr(current, f.name),
             "default": f.default,
-            "origin": "environment" if os.environ.get(f.metadata["env"]) else "default",
-            "meaning": f.metadata["reason"],
+            "origin": current.origin(f.name),
+            "meaning": f.metadata["meaning"],
+            "why": f.metadata["why"],
         }
         for f in fields(Settings)
     ]
     if as_json:
         print_json(rows)
         return
-    from rich.table import Table
+    print_table(
+        "settings",
+        ("variable", "value", "origin", "meaning"),
+        [
+            (f.metadata["env"], _shown(getattr(current, f.name)), current.origin(f.name), _text(f))
+            for f in fields(Settings)
+        ],
+    )
 
-    table = Table(title="settings")
-    for column in ("variable", "value", "origin", "meaning"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        value = row["value"]
-        shown = ("on" if value else "off") if isinstance(value, bool) else str(value)
-        table.add_row(
-            str(row["variable"]), shown or "(not set)", str(row["origin"]), str(row["meaning"])
-        )
-    out().print(table)
+
+def _text(f: Field[Any]) -> str:
+    return f"{f.metadata['meaning']} ({f.metadata['why']})"
+
+
+def _shown(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value) or "(not set)"

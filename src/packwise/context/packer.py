@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from packwise.candidates import Candidate
+from packwise.candidates import PACKING_POLICIES, Candidate
 from packwise.context.api_token_counts import pack_by_api_count
 from packwise.context.candidate_pool import (
     DEFAULT_PARAMS,
@@ -33,7 +33,7 @@ from packwise.context.trace import (
 from packwise.errors import UsageError
 from packwise.models.base import TokenCounter
 from packwise.models.tokens import token_counter
-from packwise.settings import PACKING_POLICIES, Settings
+from packwise.settings import Settings
 from packwise.stores.base import Store
 
 

@@ -14,10 +14,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from packwise import folders
 from packwise.candidates import Scores
 from packwise.documents import content_hash
-from packwise.settings import Settings
+from packwise.settings import Settings, cache_folder
 
 PACKING_TRACE_VERSION = 1
 """Raised when a field changes its meaning or is removed; new fields do not raise it."""
@@ -157,7 +156,7 @@ class PackingTrace:
         The file is named after its content, so the same packing is stored once.
         """
         given = settings.trace_folder
-        folder = Path(given).expanduser() if given else folders.cache() / "traces"
+        folder = Path(given).expanduser() if given else cache_folder() / "traces"
         folder.mkdir(parents=True, exist_ok=True)
         text = self.as_json() + "\n"
         path = folder / f"{content_hash(text)}.json"

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import packwise
-from packwise import folders
 from packwise.errors import DataError, StoreError, StoreMissing
 from packwise.evaluation.data import DataSet
 from packwise.language.names import RULES
 from packwise.models.embedder import load_embedder
-from packwise.settings import Settings
+from packwise.settings import Settings, cache_folder
 from packwise.stores.locate import open_store
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def store_path(dataset: DataSet, settings: Settings) -> Path:
     for part in inputs:
         digest.update(b"\0" + part.encode())
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", dataset.name).strip("-.") or "data"
-    return folders.cache() / "eval" / f"{name[:48]}-{digest.hexdigest()}"
+    return cache_folder() / "eval" / f"{name[:48]}-{digest.hexdigest()}"
 
 
 def cached_store(

@@ -1,1 +1,1 @@
-"""Tokens, embedder, cross-encoder, language model: one protocol and one default each."""
+"""Token counts, embedders, cross-encoders and language models."""

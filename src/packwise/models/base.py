@@ -1,4 +1,4 @@
-"""The seams towards models: what the rest of Packwise asks of each, and no more."""
+"""The protocols of the models: what the rest of Packwise needs of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
-Progress = Callable[[int], None]
+OnEmbedded = Callable[[int], None]
 
 
 class Embedder(Protocol):
@@ -20,7 +20,7 @@ class Embedder(Protocol):
 
     @property
     def version(self) -> str:
-        """Changes whenever the same text would get another vector."""
+        """Changes whenever the same text would get a different vector."""
         ...
 
     @property
@@ -28,11 +28,11 @@ class Embedder(Protocol):
 
     @property
     def window(self) -> int:
-        """Tokens the model reads; what is longer is not seen."""
+        """Tokens the model reads; it ignores the rest of a longer text."""
         ...
 
-    def embed_passages(self, texts: Sequence[str], progress: Progress | None = None) -> Vectors:
-        """One row a text; ``progress`` is called with the number of texts just done."""
+    def embed_passages(self, texts: Sequence[str], progress: OnEmbedded | None = None) -> Vectors:
+        """One row per text; ``progress`` is called with the number of texts just embedded."""
         ...
 
     def embed_query(self, text: str) -> Vectors:
@@ -40,7 +40,7 @@ class Embedder(Protocol):
         ...
 
     def token_spans(self, text: str) -> list[tuple[int, int]]:
-        """Character span of each token of the text, without special tokens."""
+        """The character span of each token of the text, without special tokens."""
         ...
 
     def similarity(self, cosine: float) -> float:
@@ -49,7 +49,7 @@ class Embedder(Protocol):
 
 
 class CrossEncoder(Protocol):
-    """Reads a question and a passage together and says how well the one answers the other."""
+    """Reads a question and a passage together and scores how well they match."""
 
     @property
     def name(self) -> str: ...
@@ -67,7 +67,7 @@ class TokenCounter(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the count is the model's own, or an estimate with a margin."""
+        """Whether the count is the model's own rather than an estimate with a margin."""
         ...
 
     def count(self, text: str) -> int: ...

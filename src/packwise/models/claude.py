@@ -1,9 +1,8 @@
-"""Claude, through Anthropic's own SDK, which is loaded when a client is first made."""
+"""Claude through Anthropic's SDK, which is imported when a client is created."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,23 +10,21 @@ from packwise.errors import CallFailed, ModelMissing
 from packwise.models.llm import (
     CLAUDE_URL_VARIABLE,
     LIGHT_MODEL,
-    PATIENCE,
     SYNTHESIS_MODEL,
-    Completion,
-    Heard,
+    TIMEOUT,
+    ModelReply,
+    RemoteModel,
+    StreamedReply,
     Usage,
     as_count,
     as_object,
     check_address,
-    checked,
     quotable,
-    status_failure,
-    with_retries,
 )
 
 
 def connect_claude(api_key: str, base_url: str | None = None) -> Any:
-    """An Anthropic client that tries each call once; retries are the caller's decision."""
+    """An Anthropic client without retries of its own."""
     if base_url is not None:
         check_address(base_url, CLAUDE_URL_VARIABLE)
     try:
@@ -41,49 +38,27 @@ def connect_claude(api_key: str, base_url: str | None = None) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Structured:
-    """An answer as a JSON object; ``cut`` when it was stopped by ``max_tokens``."""
+class StructuredReply:
+    """An answer as a JSON object; ``cut`` when ``max_tokens`` stopped it."""
 
     value: Mapping[str, Any]
     usage: Usage
     cut: bool = False
 
 
-class ClaudeModel:
+class ClaudeModel(RemoteModel):
     """Claude, called through ``client.messages.create`` of an Anthropic client."""
 
     def __init__(self, client: Any, name: str = SYNTHESIS_MODEL) -> None:
+        super().__init__(name)
         self.client = client
-        self._name = name
 
     def __repr__(self) -> str:
-        return f"ClaudeModel({self._name!r})"
-
-    @property
-    def name(self) -> str:
-        return self._name
+        return f"ClaudeModel({self.name!r})"
 
     @property
     def light(self) -> ClaudeModel:
         return ClaudeModel(self.client, LIGHT_MODEL)
-
-    def complete(
-        self,
-        prompt: str,
-        *,
-        system: str = "",
-        max_tokens: int,
-        timeout: float = PATIENCE,
-        retries: int = 0,
-    ) -> Completion:
-        request = self._request(prompt, system, max_tokens, timeout)
-
-        def attempt() -> Completion:
-            with _claude_failures(self._name, self.client):
-                reply = self.client.messages.create(**request)
-            return self._completion(reply)
-
-        return with_retries(attempt, retries)
 
     def structured(
         self,
@@ -93,147 +68,119 @@ class ClaudeModel:
         name: str,
         schema: Mapping[str, object],
         max_tokens: int,
-        timeout: float = PATIENCE,
+        timeout: float = TIMEOUT,
         retries: int = 0,
-    ) -> Structured:
+    ) -> StructuredReply:
         """The answer as an object of this JSON schema, through a tool that Claude must use.
 
-        Claude keeps to the schema, but nothing enforces it: check what comes back.
+        Claude follows the schema, but nothing enforces it: check the result.
         """
         tool = {"name": name, "description": "Give the answer.", "input_schema": schema}
-        request = self._request(prompt, system, max_tokens, timeout)
-        request |= {"tools": [tool], "tool_choice": {"type": "tool", "name": name}}
+        tools = {"tools": [tool], "tool_choice": {"type": "tool", "name": name}}
 
-        def attempt() -> Structured:
-            with _claude_failures(self._name, self.client):
-                reply = self.client.messages.create(**request)
-            return self._structured(reply)
+        def send() -> Any:
+            return self._create(prompt, system, max_tokens, timeout, **tools)
 
-        return with_retries(attempt, retries)
+        return self._call(send, self._read_structured, retries)
 
-    def stream(
-        self, prompt: str, *, system: str = "", max_tokens: int, timeout: float = PATIENCE
-    ) -> Generator[str, None, Completion]:
-        request = self._request(prompt, system, max_tokens, timeout)
-        heard = Heard()
-        with _claude_failures(self._name, self.client):
-            events = self.client.messages.create(**request, stream=True)
-        with contextlib.closing(events):
-            pieces = self._pieces(iter(events), heard)
-            while True:
-                with _claude_failures(self._name, self.client):
-                    piece = next(pieces, None)
-                if piece is None:
-                    break
-                yield piece
-        return heard.completion(self._name)
+    def count_tokens(self, text: str, *, timeout: float = TIMEOUT, retries: int = 2) -> int:
+        """How many tokens this model sees in a text, counted by the API."""
+        messages = [{"role": "user", "content": text}]
 
-    def count_tokens(self, text: str, *, timeout: float = PATIENCE, retries: int = 2) -> int:
-        """How many tokens this model sees in a text, by the API's own count."""
+        def send() -> Any:
+            return self.client.messages.count_tokens(
+                model=self.name, messages=messages, timeout=timeout
+            )
 
-        def attempt() -> int:
-            with _claude_failures(self._name, self.client):
-                counted = self.client.messages.count_tokens(
-                    model=self._name,
-                    messages=[{"role": "user", "content": text}],
-                    timeout=timeout,
-                )
-            found = as_count(getattr(counted, "input_tokens", 0))
-            if not found:
-                raise CallFailed(self._name, "the reply is not a count of tokens")
-            return found
+        def read(reply: Any) -> int:
+            count = as_count(getattr(reply, "input_tokens", 0))
+            if not count:
+                raise CallFailed(self.name, "the reply is not a count of tokens")
+            return count
 
-        return with_retries(attempt, retries)
+        return self._call(send, read, retries)
 
     def close(self) -> None:
         self.client.close()
 
-    def _pieces(self, events: Iterator[Any], heard: Heard) -> Iterator[str]:
+    def _send(
+        self, prompt: str, system: str, max_tokens: int, timeout: float, *, stream: bool
+    ) -> Any:
+        more = {"stream": True} if stream else {}
+        return self._create(prompt, system, max_tokens, timeout, **more)
+
+    def _create(
+        self, prompt: str, system: str, max_tokens: int, timeout: float, **more: Any
+    ) -> Any:
+        if system:
+            more["system"] = system
+        return self.client.messages.create(
+            model=self.name,
+            max_tokens=max_tokens,
+            messages=[{"role": "user", "content": prompt}],
+            timeout=timeout,
+            **more,
+        )
+
+    def _pieces(self, events: Any, streamed: StreamedReply) -> Iterator[str]:
         for event in events:
             kind = getattr(event, "type", "")
             if kind == "message_start":
-                heard.input_tokens = _count(event.message, "input_tokens")
+                streamed.input_tokens = _count(event.message, "input_tokens")
             elif kind == "content_block_delta" and getattr(event.delta, "type", "") == "text_delta":
-                heard.pieces.append(event.delta.text)
                 yield event.delta.text
             elif kind == "message_delta":
-                heard.output_tokens = _count(event, "output_tokens")
-                heard.stop = event.delta.stop_reason or ""
+                streamed.output_tokens = _count(event, "output_tokens")
+                streamed.stop = event.delta.stop_reason or ""
             elif kind == "message_stop":
-                heard.finished = True
+                streamed.finished = True
 
-    def _request(
-        self, prompt: str, system: str, max_tokens: int, timeout: float
-    ) -> dict[str, object]:
-        request: dict[str, object] = {
-            "model": self._name,
-            "max_tokens": max_tokens,
-            "messages": [{"role": "user", "content": prompt}],
-            "timeout": timeout,
-        }
-        if system:
-            request["system"] = system
-        return request
-
-    def _structured(self, reply: Any) -> Structured:
-        stop = getattr(reply, "stop_reason", "")
-        if stop == "refusal":
-            raise CallFailed(self._name, "the model declined to answer")
-        used = [b for b in self._blocks(reply) if getattr(b, "type", "") == "tool_use"]
-        if not used:
-            raise CallFailed(self._name, "the reply holds no structured answer")
-        usage = Usage(_count(reply, "input_tokens"), _count(reply, "output_tokens"), 1)
-        return Structured(as_object(used[0].input), usage, cut=stop == "max_tokens")
-
-    def _blocks(self, reply: Any) -> list[Any]:
-        blocks: Any = getattr(reply, "content", None)
-        if not isinstance(blocks, (list, tuple)):
-            raise CallFailed(self._name, "the reply is not a message")
-        return list(cast("list[Any]", blocks))
-
-    def _completion(self, reply: Any) -> Completion:
+    def _read(self, reply: Any) -> ModelReply:
         texts = [getattr(block, "text", None) for block in self._blocks(reply)]
         stop = getattr(reply, "stop_reason", "")
-        return checked(
-            self._name,
+        return self._checked(
             "".join(text for text in texts if isinstance(text, str)),
             _count(reply, "input_tokens"),
             _count(reply, "output_tokens"),
             stop if isinstance(stop, str) else "",
         )
 
+    def _read_structured(self, reply: Any) -> StructuredReply:
+        stop = getattr(reply, "stop_reason", "")
+        if stop == "refusal":
+            raise CallFailed(self.name, "the model declined to answer")
+        used = [b for b in self._blocks(reply) if getattr(b, "type", "") == "tool_use"]
+        if not used:
+            raise CallFailed(self.name, "the reply has no structured answer")
+        usage = Usage(_count(reply, "input_tokens"), _count(reply, "output_tokens"), 1)
+        return StructuredReply(as_object(used[0].input), usage, cut=stop == "max_tokens")
 
-@contextlib.contextmanager
-def _claude_failures(model: str, client: Any) -> Generator[None]:
-    """Whatever the SDK raises, as ``CallFailed``."""
-    try:
-        yield
-    except CallFailed:
-        raise
-    # The SDK lets errors of its transport and its parsers through unwrapped, and which
-    # transport that is differs between its versions.
-    except Exception as error:
-        raise _claude_failure(model, error, getattr(client, "api_key", None)) from error
+    def _blocks(self, reply: Any) -> list[Any]:
+        blocks: Any = getattr(reply, "content", None)
+        if not isinstance(blocks, (list, tuple)):
+            raise CallFailed(self.name, "the reply is not a message")
+        return list(cast("list[Any]", blocks))
 
-
-def _claude_failure(model: str, error: Exception, key: object) -> CallFailed:
-    status: object = getattr(error, "status_code", None)
-    name = type(error).__name__
-    if isinstance(status, int):
-        headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
-        # Inside a stream an error arrives under the status 200 of the stream itself.
-        if status < 400:
-            return CallFailed(model, "the server broke the answer off", retryable=True)
-        body = as_object(getattr(error, "body", None))
-        detail = as_object(body.get("error")).get("message")
-        told = quotable(str(detail or ""), key)
-        return status_failure(model, status, told, headers.get("retry-after"))
-    if "Timeout" in name or isinstance(error, TimeoutError):
-        return CallFailed(model, "no answer in time", retryable=True)
-    if "Connect" in name or isinstance(error, OSError):
-        return CallFailed(model, "the server cannot be reached", retryable=True)
-    # The text of an unknown error may quote a header, and with it the key.
-    return CallFailed(model, f"the call failed with {name}")
+    def _failure(self, error: Exception) -> CallFailed:
+        # The SDK lets errors of its transport and its parsers through unwrapped, and which
+        # transport that is differs between its versions: the names of the classes decide.
+        status: object = getattr(error, "status_code", None)
+        name = type(error).__name__
+        if isinstance(status, int):
+            # Inside a stream an error arrives with the status 200 of the stream itself.
+            if status < 400:
+                return CallFailed(self.name, "the server broke the answer off", retryable=True)
+            headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
+            body = as_object(getattr(error, "body", None))
+            detail = as_object(body.get("error")).get("message")
+            message = quotable(str(detail or ""), getattr(self.client, "api_key", None))
+            return self._status_failure(status, message, headers.get("retry-after"))
+        if "Timeout" in name or isinstance(error, TimeoutError):
+            return CallFailed(self.name, "no answer in time", retryable=True)
+        if "Connect" in name or isinstance(error, OSError):
+            return CallFailed(self.name, "the server cannot be reached", retryable=True)
+        # The text of an unknown error may quote a header, and with it the key.
+        return CallFailed(self.name, f"the call failed with {name}")
 
 
 def _count(message: Any, name: str) -> int:

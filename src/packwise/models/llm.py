@@ -1,17 +1,19 @@
 """Language models: Claude, any server that speaks the OpenAI protocol, or none at all.
 
-``load_llm`` reads the environment and answers ``None`` when nothing is configured: every
-part of Packwise that would like a language model works without one. Keys are sent to the
-server they belong to and appear nowhere else: not in errors, logs or ``repr``.
+``load_llm`` reads the environment and returns ``None`` when nothing is configured: every part
+of Packwise works without a language model. Keys are sent only to the server they belong to and
+appear in no error, log or ``repr``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import urllib.parse
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeVar, cast
 
 from packwise.errors import CallFailed, SettingError
@@ -25,17 +27,17 @@ URL_VARIABLE = "PACKWISE_LLM_URL"
 URL_KEY_VARIABLE = "PACKWISE_LLM_KEY"
 MODEL_VARIABLE = "PACKWISE_LLM_MODEL"
 
-PATIENCE = 120.0
-"""Seconds a call may stay silent unless the caller says otherwise."""
+TIMEOUT = 120.0
+"""Seconds without an answer before a call fails, unless the caller says otherwise."""
 
 _T = TypeVar("_T")
 _LONGEST_PAUSE = 8.0
-_WORTH_ANOTHER_TRY = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+_RETRYABLE = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens over a number of answered calls; add them up with ``+``."""
+    """Tokens of a number of answered calls; add usages with ``+``."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -49,20 +51,16 @@ class Usage:
         )
 
     def as_dict(self) -> dict[str, int]:
-        """The three counts under their own names."""
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "api_calls": self.api_calls,
-        }
+        """The three counts by name."""
+        return asdict(self)
 
 
 NO_USAGE = Usage()
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
-    """What a model said; ``cut`` when it was stopped by ``max_tokens``."""
+class ModelReply:
+    """The answer of a model; ``cut`` when ``max_tokens`` stopped it."""
 
     text: str
     input_tokens: int = 0
@@ -75,14 +73,14 @@ class Completion:
 
 
 class LanguageModel(Protocol):
-    """Continues a prompt. Every failure is a ``ModelError`` of one line."""
+    """Answers a prompt. Every failure is a ``ModelError`` of one line."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def light(self) -> LanguageModel:
-        """The model of the same server for small tasks; itself where there is one model."""
+        """The server's model for small tasks; the model itself if there is only one."""
         ...
 
     def complete(
@@ -91,21 +89,21 @@ class LanguageModel(Protocol):
         *,
         system: str = "",
         max_tokens: int,
-        timeout: float = PATIENCE,
+        timeout: float = TIMEOUT,
         retries: int = 0,
-    ) -> Completion:
-        """The answer to ``prompt``. ``timeout`` is the longest silence in seconds;
-        ``retries`` is how often a busy or unreachable server is asked again."""
+    ) -> ModelReply:
+        """The answer to ``prompt``. ``timeout`` is the longest silence in seconds,
+        ``retries`` how often a busy or unreachable server is called again."""
         ...
 
     def stream(
-        self, prompt: str, *, system: str = "", max_tokens: int, timeout: float = PATIENCE
-    ) -> Generator[str, None, Completion]:
-        """The answer piece by piece; the generator returns the whole of it."""
+        self, prompt: str, *, system: str = "", max_tokens: int, timeout: float = TIMEOUT
+    ) -> Generator[str, None, ModelReply]:
+        """The answer in pieces; the generator returns the whole answer."""
         ...
 
     def close(self) -> None:
-        """Let go of connections; harmless when repeated."""
+        """Close all connections; safe to call twice."""
         ...
 
 
@@ -116,13 +114,13 @@ def load_llm(
     url: str | None = None,
     env: Mapping[str, str] | None = None,
 ) -> LanguageModel | None:
-    """The language model the caller or the environment names, or ``None``.
+    """The language model that the caller or the environment names, or ``None``.
 
     ``api_key`` is a key for Claude and comes first; then ``PACKWISE_LLM_URL`` (with
     ``PACKWISE_LLM_MODEL`` and ``PACKWISE_LLM_KEY``), a server that speaks the OpenAI
     protocol; then ``ANTHROPIC_API_KEY``. ``model`` and ``url`` override the names of the
-    model and of that server. Nothing is sent. Raises ``ModelMissing`` when Claude is asked for
-    without its SDK, ``SettingError`` for an address that is none.
+    model and of that server. Nothing is sent. Raises ``ModelMissing`` when Claude is wanted
+    but its SDK is not installed, ``SettingError`` for an invalid address.
     """
     from packwise.models.claude import ClaudeModel, connect_claude
     from packwise.models.openai_compatible import OpenAICompatibleModel
@@ -134,7 +132,7 @@ def load_llm(
     if not key and url:
         if not name:
             raise SettingError(
-                f"{URL_VARIABLE} is set, but not the name of a model it serves",
+                f"{URL_VARIABLE} is set without the name of a model on that server",
                 fix=f"set {MODEL_VARIABLE}",
             )
         return OpenAICompatibleModel(url, name, environment.get(URL_KEY_VARIABLE, "").strip())
@@ -145,71 +143,135 @@ def load_llm(
     return ClaudeModel(connect_claude(key, base_url), name or SYNTHESIS_MODEL)
 
 
-class Heard:
+@dataclass(slots=True)
+class StreamedReply:
     """A streamed answer so far; ``finished`` once the server has said so."""
 
-    def __init__(self) -> None:
-        self.pieces: list[str] = []
-        self.input_tokens = 0
-        self.output_tokens = 0
-        self.stop = ""
-        self.finished = False
-
-    def completion(self, model: str) -> Completion:
-        """The whole of it; ``CallFailed`` when it broke off."""
-        if not self.finished:
-            raise CallFailed(model, "the answer broke off", retryable=True)
-        text = "".join(self.pieces)
-        return checked(model, text, self.input_tokens, self.output_tokens, self.stop)
+    pieces: list[str] = field(default_factory=list[str])
+    input_tokens: int = 0
+    output_tokens: int = 0
+    stop: str = ""
+    finished: bool = False
 
 
-def with_retries(attempt: Callable[[], _T], retries: int) -> _T:
-    """The first answer of ``attempt``, called again after a failure that may pass."""
-    pause = 0.5
-    while True:
+class RemoteModel(ABC):
+    """A language model behind a server: retries, streaming and failures are handled here."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @abstractmethod
+    def _send(
+        self, prompt: str, system: str, max_tokens: int, timeout: float, *, stream: bool
+    ) -> Any:
+        """The server's reply, or with ``stream`` its events, which have a ``close`` method."""
+
+    @abstractmethod
+    def _read(self, reply: Any) -> ModelReply:
+        """The answer in a reply."""
+
+    @abstractmethod
+    def _pieces(self, events: Any, streamed: StreamedReply) -> Iterator[str]:
+        """The pieces of text in events, which also fill in ``streamed``."""
+
+    @abstractmethod
+    def _failure(self, error: Exception) -> CallFailed | None:
+        """What an error of the transport means; ``None`` for errors it does not know."""
+
+    def complete(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        max_tokens: int,
+        timeout: float = TIMEOUT,
+        retries: int = 0,
+    ) -> ModelReply:
+        def send() -> Any:
+            return self._send(prompt, system, max_tokens, timeout, stream=False)
+
+        return self._call(send, self._read, retries)
+
+    def stream(
+        self, prompt: str, *, system: str = "", max_tokens: int, timeout: float = TIMEOUT
+    ) -> Generator[str, None, ModelReply]:
+        streamed = StreamedReply()
+        with self._failures():
+            events = self._send(prompt, system, max_tokens, timeout, stream=True)
+        with contextlib.closing(events):
+            pieces = self._pieces(events, streamed)
+            while True:
+                with self._failures():
+                    piece = next(pieces, None)
+                if piece is None:
+                    break
+                streamed.pieces.append(piece)
+                yield piece
+        if not streamed.finished:
+            raise CallFailed(self.name, "the answer broke off", retryable=True)
+        text = "".join(streamed.pieces)
+        return self._checked(text, streamed.input_tokens, streamed.output_tokens, streamed.stop)
+
+    def _call(self, send: Callable[[], Any], read: Callable[[Any], _T], retries: int) -> _T:
+        """Send and read, and again after a failure that may pass."""
+        pause = 0.5
+        while True:
+            try:
+                with self._failures():
+                    reply = send()
+                return read(reply)
+            except CallFailed as error:
+                wait = pause if error.pause is None else error.pause
+                if not error.retryable or retries <= 0 or wait > _LONGEST_PAUSE:
+                    raise
+            time.sleep(wait)
+            retries -= 1
+            pause *= 2
+
+    @contextlib.contextmanager
+    def _failures(self) -> Generator[None]:
         try:
-            return attempt()
-        except CallFailed as error:
-            asked = pause if error.pause is None else error.pause
-            if not error.retryable or retries <= 0 or asked > _LONGEST_PAUSE:
+            yield
+        except CallFailed:
+            raise
+        except Exception as error:
+            failure = self._failure(error)
+            if failure is None:
                 raise
-        time.sleep(asked)
-        retries -= 1
-        pause *= 2
+            raise failure from error
 
+    def _checked(self, text: str, input_tokens: int, output_tokens: int, stop: str) -> ModelReply:
+        """A reply; ``CallFailed`` when it has no answer."""
+        if stop in ("refusal", "content_filter"):
+            raise CallFailed(self.name, "the model declined to answer")
+        if not text.strip():
+            raise CallFailed(self.name, "the reply has no text")
+        cut = stop in ("max_tokens", "length")
+        return ModelReply(text, input_tokens, output_tokens, cut)
 
-def checked(model: str, text: str, given: int, made: int, stop: str) -> Completion:
-    """A reply as a ``Completion``; ``CallFailed`` when it holds no answer."""
-    if stop in ("refusal", "content_filter"):
-        raise CallFailed(model, "the model declined to answer")
-    if not text.strip():
-        raise CallFailed(model, "the reply holds no text")
-    return Completion(text, given, made, cut=stop in ("max_tokens", "length"))
-
-
-def status_failure(model: str, status: int, detail: str, pause: object) -> CallFailed:
-    """The failure a status of 300 or more stands for."""
-    fix = None
-    if status in (401, 403):
-        fix = f"check {KEY_VARIABLE} or {URL_KEY_VARIABLE}"
-    elif status == 404:
-        fix = "check the model's name and the server's address"
-    try:
-        seconds = max(0.0, float(str(pause)))
-    except ValueError:
-        seconds = None
-    return CallFailed(
-        model,
-        f"the server answered {status}",
-        detail=detail,
-        retryable=status in _WORTH_ANOTHER_TRY,
-        pause=seconds,
-        fix=fix,
-    )
+    def _status_failure(self, status: int, detail: str, pause: object) -> CallFailed:
+        """The failure behind an HTTP status of 300 or more."""
+        fix = None
+        if status in (401, 403):
+            fix = f"check {KEY_VARIABLE} or {URL_KEY_VARIABLE}"
+        elif status == 404:
+            fix = "check the model's name and the server's address"
+        try:
+            seconds = max(0.0, float(str(pause)))
+        except ValueError:
+            seconds = None
+        return CallFailed(
+            self.name,
+            f"the server answered {status}",
+            detail=detail,
+            retryable=status in _RETRYABLE,
+            pause=seconds,
+            fix=fix,
+        )
 
 
 def quotable(message: str, key: object) -> str:
-    """A server's own words on one short line, without the key should it repeat it."""
+    """A server's message on one short line, without the key if it repeats it."""
     if isinstance(key, str) and key:
         message = message.replace(key, "[key]")
     printable = "".join(c if c.isprintable() else " " for c in message[:2000])
@@ -217,14 +279,14 @@ def quotable(message: str, key: object) -> str:
 
 
 def check_address(url: str, variable: str) -> urllib.parse.SplitResult:
-    """The parts of a web address; ``SettingError`` naming ``variable`` if it is none."""
+    """The parts of a web address; ``SettingError`` naming ``variable`` if it is invalid."""
     try:
         address = urllib.parse.urlsplit(url)
-        named = address.scheme in ("http", "https") and bool(address.hostname)
+        valid = address.scheme in ("http", "https") and bool(address.hostname)
         _ = address.port
     except ValueError:
-        named, address = False, urllib.parse.urlsplit("")
-    if not named:
+        valid, address = False, urllib.parse.urlsplit("")
+    if not valid:
         raise SettingError(f"{variable} is not a web address: {url[:100]!r}", fix="http://HOST/v1")
     return address
 
@@ -234,12 +296,6 @@ def as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def as_first(value: object) -> dict[str, Any]:
-    """The object that comes first in a JSON array, else an empty one."""
-    listed = cast("list[object]", value) if isinstance(value, list) else []
-    return as_object(listed[0]) if listed else {}
-
-
 def as_count(value: object) -> int:
-    """``value`` if it counts something, else 0."""
+    """``value`` if it is a positive integer, else 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

@@ -1,35 +1,40 @@
-"""Where a model's files are on this machine, and that they are the right ones.
+"""Where a model's files are on this machine, and whether they are the right ones.
 
-Looked at in this order: a folder the caller names, ``PACKWISE_MODELS``, the installed carrier
-package, the local Hugging Face cache, what was downloaded before. The network is used only
-where the caller or a setting allows it.
+Searched in this order: a folder the caller names, ``PACKWISE_MODELS``, the installed carrier
+package, the local Hugging Face cache, earlier downloads. The network is used only where the
+caller or a setting allows it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.util
+import json
 import os
+import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from packwise import folders
 from packwise.errors import ModelCorrupt, ModelError, ModelMissing, SettingError
-from packwise.models.integrity import remembered_sha256, sha256_of
-from packwise.models.table import MODELS, Build, Model, ModelFile
-from packwise.settings import Settings
+from packwise.models.table import MODELS, ModelBuild, ModelFile, ModelSpec
+from packwise.settings import Settings, cache_folder
 
 if TYPE_CHECKING:
     from packwise.models.download import Received
 
+_hashes_lock = threading.Lock()
+
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A model on this machine: a folder that holds all files of a build, bytes checked."""
+class LocatedModel:
+    """A model on this machine: a folder with all files of a build, their hashes checked."""
 
-    model: Model
-    build: Build
+    model: ModelSpec
+    build: ModelBuild
     folder: Path
     origin: str
 
@@ -46,52 +51,47 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A folder that may hold the model, and what mends it when its bytes are wrong.
+    """A folder that may contain the model, and how to repair it.
 
-    A ``shared`` folder may rightly hold something else under the same file names: another
-    model of the table, or another revision.
+    A ``shared`` folder may contain something else under the same file names: another model
+    of the table, or another revision.
     """
 
     folder: Path
     origin: str
-    builds: tuple[Build, ...]
-    mend: str
+    builds: tuple[ModelBuild, ...]
+    repair: str
     shared: bool = False
 
 
-def locate(model: Model, settings: Settings, *, folder: Path | None = None) -> Found | None:
-    """The model on this machine, or ``None``; never touches the network.
+def locate(
+    model: ModelSpec, settings: Settings, *, folder: Path | None = None
+) -> LocatedModel | None:
+    """The model on this machine, or ``None``; never uses the network.
 
-    Raises ``ModelCorrupt`` when a place holds the model's files with other bytes, and
-    ``ModelMissing`` when the named ``folder`` does not hold it.
+    Raises ``ModelCorrupt`` when the model's files are there with other bytes, and
+    ``ModelMissing`` when the named ``folder`` does not contain it.
     """
-    if folder is not None:
-        place = _Place(folder, "folder", model.builds, f"replace the files in {folder}")
-        found = _look(model, place)
-        if found is None:
-            first = model.carrier.build.files
-            raise ModelMissing(
-                f"{folder} does not hold {model.name}",
-                fix=f"put {' and '.join(f.path for f in first)} there",
-            )
-        return found
-    for place in (*_installed(model, settings), _downloaded(model)):
-        found = _look(model, place)
-        if found is not None:
-            return found
-    return None
+    if folder is None:
+        return _first(model, (*_installed(model, settings), _downloaded(model)))
+    place = _Place(folder, "folder", model.builds, f"replace the files in {folder}")
+    found = _look(model, place)
+    if found is None:
+        files = " and ".join(file.path for file in model.carrier.build.files)
+        raise ModelMissing(f"{folder} does not contain {model.name}", fix=f"put {files} there")
+    return found
 
 
 def obtain(
-    model: Model,
+    model: ModelSpec,
     settings: Settings,
     *,
     folder: Path | None = None,
     received: Received | None = None,
-) -> Found:
-    """The model, fetched from the hub where ``settings.allow_hub`` says so.
+) -> LocatedModel:
+    """The model, downloaded from the hub if ``settings.allow_hub`` allows it.
 
-    Raises ``ModelMissing`` with the command that gets it.
+    Raises ``ModelMissing`` with the command that installs it.
     """
     found = locate(model, settings, folder=folder)
     if found is not None:
@@ -101,20 +101,19 @@ def obtain(
     raise missing(model)
 
 
-def missing(model: Model) -> ModelMissing:
-    """What to raise when a model is not here: it names the commands that bring it."""
+def missing(model: ModelSpec) -> ModelMissing:
+    """The error for a model that is not here, with the commands that install it."""
     return ModelMissing(
         f"the model {model.name} is not on this machine",
         fix=f"pip install '{model.carrier.requirement}', or: packwise models get {model.name}",
     )
 
 
-def get(model: Model, settings: Settings, *, received: Received | None = None) -> Found:
-    """The model, downloaded unless it is installed; a broken download is mended."""
-    for place in _installed(model, settings):
-        found = _look(model, place)
-        if found is not None:
-            return found
+def get(model: ModelSpec, settings: Settings, *, received: Received | None = None) -> LocatedModel:
+    """The model, downloaded unless it is installed; a broken download is repaired."""
+    found = _first(model, _installed(model, settings))
+    if found is not None:
+        return found
     from packwise.models.download import download
 
     place = _downloaded(model)
@@ -124,7 +123,7 @@ def get(model: Model, settings: Settings, *, received: Received | None = None) -
     return found
 
 
-def verify(found: Found) -> None:
+def verify(found: LocatedModel) -> None:
     """Read all files again and compare; raises ``ModelCorrupt``."""
     for file in found.build.files:
         path = found.folder / file.path
@@ -132,13 +131,13 @@ def verify(found: Found) -> None:
             raise _corrupt(found.model, path, file, f"replace the files in {found.folder}")
 
 
-def _installed(model: Model, settings: Settings) -> Iterator[_Place]:
+def _installed(model: ModelSpec, settings: Settings) -> Iterator[_Place]:
     yield from _models_folder(model, settings)
     yield from _carrier(model)
     yield from _hub_cache(model)
 
 
-def _models_folder(model: Model, settings: Settings) -> Iterator[_Place]:
+def _models_folder(model: ModelSpec, settings: Settings) -> Iterator[_Place]:
     if not settings.models_folder:
         return
     top = Path(settings.models_folder).expanduser()
@@ -146,24 +145,22 @@ def _models_folder(model: Model, settings: Settings) -> Iterator[_Place]:
         raise SettingError(
             f"PACKWISE_MODELS names {top}, which is not a folder", fix="unset PACKWISE_MODELS"
         )
-    for name in (model.name, *model.aliases):
-        folder = top / name
-        yield _Place(folder, "PACKWISE_MODELS", model.builds, f"replace the files in {folder}")
-    mend = f"replace the files in {top}"
-    yield _Place(top, "PACKWISE_MODELS", model.builds, mend, shared=True)
+    for folder in (*(top / name for name in (model.name, *model.aliases)), top):
+        repair = f"replace the files in {folder}"
+        yield _Place(folder, "PACKWISE_MODELS", model.builds, repair, shared=folder == top)
 
 
-def _carrier(model: Model) -> Iterator[_Place]:
+def _carrier(model: ModelSpec) -> Iterator[_Place]:
     carrier = model.carrier
     # Only the top-level name is looked up: a dotted one would import the parent package.
     spec = importlib.util.find_spec(carrier.package)
-    mend = f"pip install --force-reinstall '{carrier.requirement}'"
+    repair = f"pip install --force-reinstall '{carrier.requirement}'"
     for location in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(location) / carrier.folder
-        yield _Place(folder, f"package {carrier.package}", (carrier.build,), mend)
+        yield _Place(folder, f"package {carrier.package}", (carrier.build,), repair)
 
 
-def _hub_cache(model: Model) -> Iterator[_Place]:
+def _hub_cache(model: ModelSpec) -> Iterator[_Place]:
     repository = _hub_cache_folder() / f"models--{model.hub.repository.replace('/', '--')}"
     snapshots = repository / "snapshots"
     try:
@@ -177,8 +174,8 @@ def _hub_cache(model: Model) -> Iterator[_Place]:
     for name in sorted(names, key=lambda n: n != revision):
         folder = snapshots / name
         pinned = name == model.hub.revision
-        mend = f"delete {folder} and fetch it again"
-        yield _Place(folder, "Hugging Face cache", (model.hub.build,), mend, shared=not pinned)
+        repair = f"delete {folder} and download it again"
+        yield _Place(folder, "Hugging Face cache", (model.hub.build,), repair, shared=not pinned)
 
 
 def _hub_cache_folder() -> Path:
@@ -186,47 +183,47 @@ def _hub_cache_folder() -> Path:
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
             return Path(environment[variable]).expanduser()
-    home = environment.get("HF_HOME")
-    if home:
-        return Path(home).expanduser() / "hub"
     base = environment.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "huggingface" / "hub"
+    home = environment.get("HF_HOME") or f"{base}/huggingface"
+    return Path(home).expanduser() / "hub"
 
 
-def _downloaded(model: Model) -> _Place:
-    folder = folders.cache() / "models" / model.name
+def _downloaded(model: ModelSpec) -> _Place:
+    folder = cache_folder() / "models" / model.name
     return _Place(folder, "downloaded", (model.hub.build,), f"packwise models get {model.name}")
 
 
-def _look(model: Model, place: _Place) -> Found | None:
-    """The model in this place; ``None`` when it is not there or not all there."""
+def _first(model: ModelSpec, places: Iterator[_Place] | tuple[_Place, ...]) -> LocatedModel | None:
+    return next(filter(None, (_look(model, place) for place in places)), None)
+
+
+def _look(model: ModelSpec, place: _Place) -> LocatedModel | None:
+    """The model in this place; ``None`` if it is not there or not complete."""
     for build in place.builds:
         if not all((place.folder / file.path).is_file() for file in build.files):
             continue
         try:
             wrong = _first_wrong(build, place)
             if wrong is None:
-                return Found(model, build, place.folder, place.origin)
+                return LocatedModel(model, build, place.folder, place.origin)
             elsewhere = place.shared and _is_something_else(model, place, build)
         except OSError as error:
             raise ModelError(
                 f"cannot read {model.name} in {place.folder}: {error.strerror or error}",
-                fix=place.mend,
+                fix=place.repair,
             ) from error
         if not elsewhere:
-            raise _corrupt(model, place.folder / wrong.path, wrong, place.mend)
+            raise _corrupt(model, place.folder / wrong.path, wrong, place.repair)
     return None
 
 
-def _first_wrong(build: Build, place: _Place) -> ModelFile | None:
-    for file in build.files:
-        if remembered_sha256(place.folder / file.path) != file.sha256:
-            return file
-    return None
+def _first_wrong(build: ModelBuild, place: _Place) -> ModelFile | None:
+    wrong = (f for f in build.files if remembered_sha256(place.folder / f.path) != f.sha256)
+    return next(wrong, None)
 
 
-def _is_something_else(model: Model, place: _Place, build: Build) -> bool:
-    """Whether a shared place rightly holds other bytes under this build's file names."""
+def _is_something_else(model: ModelSpec, place: _Place, build: ModelBuild) -> bool:
+    """Whether a shared place rightly has other bytes under this build's file names."""
     if place.origin == "Hugging Face cache":
         return True
     digest = remembered_sha256(place.folder / build.weights.path)
@@ -234,8 +231,64 @@ def _is_something_else(model: Model, place: _Place, build: Build) -> bool:
     return any(digest == known.weights.sha256 for other in others for known in other.builds)
 
 
-def _corrupt(model: Model, path: Path, file: ModelFile, mend: str) -> ModelCorrupt:
+def _corrupt(model: ModelSpec, path: Path, file: ModelFile, repair: str) -> ModelCorrupt:
     return ModelCorrupt(
-        f"{path} is not the {model.name} expected: its SHA-256 is not {file.sha256[:12]}...",
-        fix=mend,
+        f"{path} is not the expected {model.name}: its SHA-256 is not {file.sha256[:12]}...",
+        fix=repair,
     )
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, read in full."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remembered_sha256(path: Path) -> str:
+    """The SHA-256 of a file, not read again while its path, size and time of change stay.
+
+    Hashes are kept in the cache folder. If that cannot be written, the file is read each time.
+    """
+    real = path.resolve()
+    before = real.stat()
+    state = (before.st_size, before.st_mtime_ns)
+    with _hashes_lock:
+        known = _read_hashes().get(str(real))
+        if known is not None and known[:2] == state:
+            return known[2]
+        digest = sha256_of(real)
+        after = real.stat()
+        if (after.st_size, after.st_mtime_ns) == state:
+            _remember_hash(str(real), (*state, digest))
+        return digest
+
+
+def _read_hashes() -> dict[str, tuple[int, int, str]]:
+    try:
+        content: Any = json.loads((cache_folder() / "hashes.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    entries: dict[str, tuple[int, int, str]] = {}
+    for path, entry in cast("dict[str, Any]", content if isinstance(content, dict) else {}).items():
+        match entry:
+            case [int(size), int(changed), str(digest)]:
+                entries[path] = (size, changed, digest)
+            case _:
+                continue
+    return entries
+
+
+def _remember_hash(path: str, entry: tuple[int, int, str]) -> None:
+    entries = {p: e for p, e in _read_hashes().items() if Path(p).exists()}
+    entries[path] = entry
+    folder = cache_folder()
+    # A cache: a read-only home or a full disk costs time, never the result.
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".hashes-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(entries, file)
+            Path(name).replace(folder / "hashes.json")
+        finally:
+            Path(name).unlink(missing_ok=True)

@@ -1,31 +1,41 @@
-"""What the ONNX models share: a session, a tokenizer, and one text a run.
+"""What models share: an ONNX session, a tokenizer, and work spread over the cores.
 
-Quantised models scale their activations by what is in the batch, so a text's result would
-change with its companions (cosines down to 0.994 between a batch of one and of four). One
-unpadded text a run, on single-threaded sessions used by as many threads as there are cores,
-is as fast as batches and depends on the text alone.
+Quantised models scale their activations by the whole batch, so a text's result would depend on
+the other texts (cosines down to 0.994 between a batch of one and of four). One unpadded text per
+run, on single-threaded sessions used by one thread per core, is as fast as batches and depends
+on the text alone.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from packwise.errors import ModelError
+from packwise.models.locate import LocatedModel, obtain
+from packwise.models.table import ModelSpec
+from packwise.settings import Settings
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
+    from packwise.models.download import Received
+
+_T = TypeVar("_T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CHARACTERS_PER_TOKEN = 8
 
 
-class Graph:
-    """An ONNX model, run on one sequence of tokens at a time; safe to share by threads."""
+class OnnxSession:
+    """An ONNX model, run on one sequence of tokens at a time; safe to share between threads."""
 
     def __init__(self, path: Path) -> None:
         import onnxruntime
@@ -58,7 +68,7 @@ class Graph:
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer that neither pads nor cuts, and reads ``[SEP]`` in a text as text."""
+    """A tokenizer that neither pads nor truncates, and reads ``[SEP]`` in a text as text."""
     from tokenizers import Tokenizer
 
     try:
@@ -74,14 +84,14 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def readable(text: str) -> str:
-    """The text with lone surrogates, which no tokenizer takes, replaced one for one."""
+    """The text with lone surrogates, which no tokenizer accepts, replaced one for one."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def encode(tokenizer: Tokenizer, text: str, tokens: int, *, special: bool = True) -> Encoding:
     """The encoding of at least the first ``tokens`` tokens, without reading all of a long text.
 
-    The tokenizers here split at spaces first, so the tokens of a text cut at one are the
+    The tokenizers here split at spaces first, so the tokens of a text cut at a space are the
     first tokens of the whole text.
     """
     text = readable(text)
@@ -94,3 +104,86 @@ def encode(tokenizer: Tokenizer, text: str, tokens: int, *, special: bool = True
                 return encoding
         size *= 2
     return tokenizer.encode(text, add_special_tokens=special)
+
+
+class LoadedModels(Generic[_T]):
+    """Loads each model once per process."""
+
+    def __init__(self, load: Callable[[LocatedModel, int], _T]) -> None:
+        self._load = load
+        self._loaded: dict[tuple[str, Path, int], _T] = {}
+        self._lock = threading.Lock()
+
+    def get(
+        self, model: ModelSpec, settings: Settings, folder: Path | None, received: Received | None
+    ) -> _T:
+        """The model, loaded from ``folder`` or from where ``obtain`` finds it."""
+        threads = cores(settings)
+        with self._lock:
+            found = obtain(model, settings, folder=folder, received=received)
+            key = (model.name, found.folder.resolve(), threads)
+            if key not in self._loaded:
+                self._loaded[key] = self._load(found, threads)
+            return self._loaded[key]
+
+
+def cores(settings: Settings) -> int:
+    """How many threads models may use: the setting, else the cores of this process."""
+    return settings.threads or len(os.sched_getaffinity(0))
+
+
+def longest_first(texts: Iterable[str]) -> list[int]:
+    """The indexes of texts by length: a long text started last would leave other cores idle."""
+    lengths = [len(text) for text in texts]
+    return sorted(range(len(lengths)), key=lambda i: -lengths[i])
+
+
+def spread(
+    items: Iterable[int],
+    work: Callable[[int], None],
+    threads: int,
+    done: Callable[[int], None] | None = None,
+) -> None:
+    """Call ``work`` once per item, in roughly this order, on this many threads.
+
+    ``done`` is called in the calling thread with the number of items just finished. After an
+    error in ``work`` or Ctrl-C, no thread is left running.
+    """
+    waiting = iter(items)
+    turn = threading.Lock()
+    stop = threading.Event()
+    reports: SimpleQueue[BaseException | bool] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            while not stop.is_set():
+                with turn:
+                    item = next(waiting, None)
+                if item is None:
+                    break
+                work(item)
+                reports.put(True)
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            reports.put(error)
+        else:
+            reports.put(False)
+
+    workers = [threading.Thread(target=run, name=f"packwise-{n}") for n in range(threads)]
+    started = 0
+    try:
+        for worker in workers:
+            worker.start()
+            started += 1
+        running = started
+        while running:
+            report = reports.get()
+            if isinstance(report, BaseException):
+                raise report
+            if not report:
+                running -= 1
+            elif done is not None:
+                done(1)
+    finally:
+        stop.set()
+        for worker in workers[:started]:
+            worker.join()

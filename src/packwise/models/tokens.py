@@ -1,7 +1,7 @@
-"""How many tokens a language model will see in a text, by the model's name.
+"""How many tokens a language model sees in a text, by the model's name.
 
-OpenAI's models count with their own published ranks, exactly and offline. Claude's are not
-published: its counts are ``o200k_base`` times a margin that errs on the safe side.
+OpenAI publishes its tokenizers, so its counts are exact and offline. Claude's tokenizer is not
+public: its counts are those of ``o200k_base`` times a safety margin.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from packwise.models.base import TokenCounter
 
 DEFAULT_TOKENIZER_MODEL = "gpt-4o-2024-11-20"
 
-Encoding = Literal["o200k_base", "cl100k_base"]
+TokenEncoding = Literal["o200k_base", "cl100k_base"]
 
 CLAUDE_MARGIN = 1.35
 """Claude up to 4.6 against o200k_base: published counts are +16% on English prose, +21% on
@@ -35,7 +35,7 @@ NEW_CLAUDE_MARGIN = 1.8
 o200k_base's there; 1.47 x 1.2, rounded up."""
 
 CACHE_BYTES = 32 * 1024 * 1024
-"""Texts whose counts are remembered, per encoding: a few tens of thousands of passages."""
+"""Size of the texts in the cache of counts, per encoding: tens of thousands of passages."""
 
 _END = r"(?:[-:@].*)?"
 _O200K = re.compile(
@@ -47,9 +47,9 @@ _VERSION = re.compile(r"(?<!\d)(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 
 
 def token_counter(name: str = DEFAULT_TOKENIZER_MODEL) -> TokenCounter:
-    """The counter for a language model of this name (or for an encoding's own name).
+    """The counter for a language model of this name, or for an encoding.
 
-    Raises ``SettingError`` for a name whose tokenizer is not known.
+    Raises ``SettingError`` for a name whose tokenizer is unknown.
     """
     wanted = name.strip().lower().rpartition("/")[2].removeprefix("ft:")
     if _O200K.fullmatch(wanted):
@@ -59,9 +59,9 @@ def token_counter(name: str = DEFAULT_TOKENIZER_MODEL) -> TokenCounter:
     if _CLAUDE.fullmatch(wanted):
         return ModelTokens(name, "o200k_base", _claude_margin(wanted))
     raise SettingError(
-        f"no tokenizer is known for {name!r}; known: gpt-4o..., gpt-4.1..., gpt-5..., o1..., "
+        f"the tokenizer of {name!r} is unknown; known: gpt-4o..., gpt-4.1..., gpt-5..., o1..., "
         "o3..., o4..., gpt-4..., gpt-3.5..., claude-..., o200k_base, cl100k_base",
-        fix="set TOKENIZER_MODEL to one of these",
+        fix="set PACKWISE_TOKENIZER_MODEL to one of these",
     )
 
 
@@ -75,10 +75,10 @@ def _claude_margin(name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ModelTokens:
-    """Counts a model's tokens: those of an encoding, times a margin where it is another's."""
+    """Counts a model's tokens: those of an encoding, times a margin if it is an estimate."""
 
     name: str
-    encoding: Encoding
+    encoding: TokenEncoding
     margin: float = 1.0
 
     @property
@@ -89,20 +89,20 @@ class ModelTokens:
         return self.count_many((text,))[0]
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
-        counts = _ranks(self.encoding).count_many(texts)
+        counts = _cached_encoding(self.encoding).count_many(texts)
         return counts if self.exact else [math.ceil(n * self.margin) for n in counts]
 
 
 @cache
-def _ranks(encoding: Encoding) -> _Ranks:
-    return _Ranks(encoding)
+def _cached_encoding(encoding: TokenEncoding) -> _CachedEncoding:
+    return _CachedEncoding(encoding)
 
 
 def _bindings() -> Any:
-    """The compiled tokenizers of bpe-openai, without the Python around them.
+    """The compiled tokenizers of bpe-openai, without its Python code.
 
-    The package reads every encoding's ranks when it is imported (ten times the time and
-    twice the memory of one tokenizer) and refuses texts of a million characters.
+    Importing the package loads every encoding (ten times the time and twice the memory of
+    one), and its Python code refuses texts of a million characters.
     """
     name = "bpe_openai._bindings"
     if name in sys.modules:
@@ -114,15 +114,15 @@ def _bindings() -> Any:
             module = module_from_spec(spec)
             assert spec.loader is not None
             spec.loader.exec_module(module)
-            # Whoever imports the package later gets this same module: it loads only once.
+            # A later import of the package gets this same module: it can be loaded only once.
             return sys.modules.setdefault(name, module)
     raise ModelError("the tokenizers of bpe-openai are missing", fix="pip install bpe-openai")
 
 
-class _Ranks:
-    """An encoding that remembers its latest counts; safe to share by threads."""
+class _CachedEncoding:
+    """An encoding that caches its latest counts; safe to share between threads."""
 
-    def __init__(self, encoding: Encoding) -> None:
+    def __init__(self, encoding: TokenEncoding) -> None:
         self._tokenizer = _bindings().tokenizer_for_encoding(encoding)
         self._counts: OrderedDict[str, int] = OrderedDict()
         self._bytes = 0
@@ -142,7 +142,7 @@ class _Ranks:
         try:
             return self._tokenizer.count(text)
         except UnicodeEncodeError:
-            # Lone surrogates, as tiktoken reads them.
+            # Lone surrogates are replaced, as tiktoken does.
             whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             return self._tokenizer.count(whole)
 

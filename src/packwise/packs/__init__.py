@@ -1,1 +1,1 @@
-"""Building packs, their manifest, and the shelf of installed ones."""
+"""Building, copying, exporting and installing packs."""

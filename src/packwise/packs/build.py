@@ -1,9 +1,9 @@
 """Building: sources -> documents -> passages -> vectors -> store.
 
-A crew parses, chunks and embeds; the writing is done here. Documents stream through in
-windows, so memory stays bounded whatever the size of the source. What is unchanged by hash
-is neither parsed nor embedded; what a killed build had already staged is found again.
-Readers see the old content until the very end.
+Workers parse, chunk and embed; this module writes. Documents stream through in windows, so
+memory stays bounded whatever the size of the source. A document whose hash is unchanged is
+neither parsed nor embedded, and what a killed build staged is used again. Readers see the old
+content until the commit.
 """
 
 from __future__ import annotations
@@ -13,22 +13,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from packwise.chunking import CHUNKER
+from packwise.documents import content_hash
 from packwise.errors import SourceError, StoreMissing, UsageError
 from packwise.language.names import Extraction
 from packwise.models.base import Embedder, Vectors
-from packwise.packs.build_rules import (
-    Silent,
-    embedder_for,
-    item_hash,
-    rows_of,
-    source_ids,
-    unchanged,
-)
-from packwise.packs.workers import Crew, LocalCrew, Prepared
+from packwise.packs.progress import Progress
+from packwise.packs.workers import BuildWorkers, LocalWorkers, PreparedItem
 from packwise.settings import Settings
-from packwise.sources import Item, Problem, combine, open_source
+from packwise.sources import Item, Problem, combine, open_source, source_ids
 from packwise.stores.base import Writer, WriteSummary
 from packwise.stores.locate import create_or_open_store
 
@@ -36,32 +34,13 @@ if TYPE_CHECKING:
     from packwise.packs.extraction import ClaudeExtractor, Estimate, ExtractionReport
 
 
-class Progress(Protocol):
-    """What a caller may want to show while a build runs."""
-
-    def counted(self, documents: int) -> None:
-        """So many documents will come."""
-        ...
-
-    def document(self) -> None:
-        """One more document is stored, or was found unchanged."""
-        ...
-
-    def embedded(self, passages: int) -> None:
-        """So many more passages have their vectors."""
-        ...
-
-    def committing(self) -> None:
-        """All is staged; the store takes it over and writes its indexes."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class BuildReport:
     """What a build did, or with ``dry_run`` would do.
 
-    ``problems`` names what could not be read, ``warnings`` what was read with a reserve.
-    ``extraction`` says what a language model read and cost, ``estimate`` what it would.
+    ``problems`` lists what could not be read, ``warnings`` what was read only in part.
+    ``extraction`` says what the language model extracted and cost, ``estimate`` what it
+    would cost.
     """
 
     out: str
@@ -80,8 +59,8 @@ class BuildReport:
 
 
 def build_pack(
-    sources: Sequence[str],
-    out: str,
+    sources: Sequence[str | Path],
+    out: str | Path,
     *,
     settings: Settings | None = None,
     embedder: str | None = None,
@@ -90,36 +69,35 @@ def build_pack(
     dry_run: bool = False,
     progress: Progress | None = None,
     extractor: ClaudeExtractor | None = None,
+    start_workers: Callable[[Embedder, Settings], BuildWorkers] = LocalWorkers,
 ) -> BuildReport:
-    """Make the pack at ``out`` hold exactly what the sources hold now.
+    """Make the pack at ``out`` contain exactly what the sources contain now.
 
     An existing pack keeps its embedder unless ``embedder`` names another, which needs
-    ``reembed``. ``force`` reads unchanged documents again too. A document that cannot be
-    read any more keeps its stored version. With ``extractor`` a language model reads every
-    passage for entities, facts and relations; without, what it read in documents that have
-    not changed since is kept. Raises what sources, models and stores raise;
-    the pack is then as it was, and the same call goes on where this one stopped.
+    ``reembed``. ``force`` also reads unchanged documents again. A document that can no longer
+    be read keeps its stored version. With ``extractor`` a language model reads every passage
+    for entities, facts and relations; without one, the extractions of unchanged documents are
+    kept. If a source, a model or the store raises an error, the pack is as it was, and the
+    same call continues where this one stopped.
     """
-    build = Build(settings or Settings.load(), progress or Silent(), extractor)
-    return build.run(sources, out, embedder, force=force, reembed=reembed, dry_run=dry_run)
+    builder = PackBuilder(settings or Settings.load(), progress or Progress(), extractor)
+    places = [str(source) for source in sources]
+    return builder.run(
+        places, str(out), embedder, start_workers, force=force, reembed=reembed, dry_run=dry_run
+    )
 
 
-class Build:
-    """One run of a build, by the crew that ``hire`` brings for its embedder."""
+class PackBuilder:
+    """One run of a build."""
 
     def __init__(
-        self,
-        settings: Settings,
-        progress: Progress,
-        extractor: ClaudeExtractor | None = None,
-        hire: Callable[[Embedder, Settings], Crew] = LocalCrew,
+        self, settings: Settings, progress: Progress, extractor: ClaudeExtractor | None
     ) -> None:
         self._settings = settings
         self._progress = progress
         self._extractor = extractor
-        self._hire = hire
-        self._reader = extractor.version if extractor else ""
-        self._gauge = extractor.gauge() if extractor else None
+        self._extractor_version = extractor.version if extractor else ""
+        self._costs = extractor.cost_estimator() if extractor else None
         self._embedded = 0
         self._reused = 0
         self._embedding_seconds = 0.0
@@ -132,12 +110,13 @@ class Build:
         sources: Sequence[str],
         out: str,
         embedder_name: str | None,
+        start_workers: Callable[[Embedder, Settings], BuildWorkers],
         *,
         force: bool,
         reembed: bool,
-        dry_run: bool = False,
+        dry_run: bool,
     ) -> BuildReport:
-        """As ``build_pack`` says."""
+        """Build, or with ``dry_run`` report what would be done; see ``build_pack``."""
         if not sources:
             raise UsageError(
                 "there is nothing to build from", fix="packwise build SOURCE --out PACK"
@@ -146,10 +125,10 @@ class Build:
         opened = [open_source(argument) for argument in sources]
         wanted = source_ids(opened)
         self._progress.counted(len(wanted))
-        embedder = embedder_for(out, embedder_name, self._settings)
-        crew = self._hire(embedder, self._settings)
+        embedder = _embedder_for(out, embedder_name, self._settings)
+        workers = start_workers(embedder, self._settings)
         if dry_run:
-            changes = self._rehearse(combine(opened), out, crew, force=force)
+            changes = self._plan(combine(opened), out, workers, force=force)
         else:
             with (
                 closing(create_or_open_store(out)) as store,
@@ -161,7 +140,7 @@ class Build:
                 ) as writer,
             ):
                 known = {} if force or reembed else writer.source_hashes()
-                changes = self._fill(writer, combine(opened), wanted, known, crew)
+                changes = self._write(writer, combine(opened), wanted, known, workers)
         skipped: Counter[str] = Counter()
         for source in opened:
             skipped.update(source.skipped)
@@ -178,35 +157,35 @@ class Build:
             embedding_seconds=self._embedding_seconds,
             dry_run=dry_run,
             extraction=self._extractor.report() if self._extractor and not dry_run else None,
-            estimate=self._gauge.estimate() if self._gauge and dry_run else None,
+            estimate=self._costs.estimate() if self._costs and dry_run else None,
         )
 
-    def _fill(
+    def _write(
         self,
         writer: Writer,
         entries: Iterator[Item | Problem],
         wanted: set[str],
         known: Mapping[str, str],
-        crew: Crew,
+        workers: BuildWorkers,
     ) -> WriteSummary:
         seen: set[str] = set()
-        window: list[Prepared] = []
+        window: list[PreparedItem] = []
         waiting = 0
-        for prepared in crew.prepare(self._changed(entries, known, writer, seen)):
+        for prepared in workers.prepare(self._changed(entries, known, writer, seen)):
             if not self._readable(prepared):
                 seen.discard(prepared.item)
                 continue
             window.append(prepared)
             waiting += max(1, len(prepared.passages))
-            if waiting >= crew.window:
-                self._stage(window, writer, crew)
+            if waiting >= workers.window:
+                self._stage(window, writer, workers)
                 window, waiting = [], 0
-        self._stage(window, writer, crew)
-        # What is still in the source but cannot be read keeps its stored version.
+        self._stage(window, writer, workers)
+        # A document that is still in the source but cannot be read keeps its stored version.
         for document_id in (wanted - seen) & writer.source_hashes().keys():
             writer.keep(document_id)
         if not writer.source_hashes():
-            first = self._problems[0] if self._problems else "the sources hold no document"
+            first = self._problems[0] if self._problems else "the sources contain no document"
             raise SourceError(f"nothing could be read: {first}")
         self._progress.committing()
         return writer.commit()
@@ -221,16 +200,16 @@ class Build:
         """The items that have to be read, with their full source hash."""
         for item, source_hash in self._items(entries):
             seen.add(item.id)
-            if unchanged(known.get(item.id), source_hash):
+            if _unchanged(known.get(item.id), source_hash):
                 writer.keep(item.id)
                 self._progress.document()
             else:
                 yield item, source_hash
 
-    def _rehearse(
-        self, entries: Iterator[Item | Problem], out: str, crew: Crew, *, force: bool
+    def _plan(
+        self, entries: Iterator[Item | Problem], out: str, workers: BuildWorkers, *, force: bool
     ) -> WriteSummary:
-        """What ``_fill`` would do, without touching the disk."""
+        """What ``_write`` would do, without touching the disk."""
         stored: dict[str, str] = {}
         try:
             with closing(create_or_open_store(out)) as store:
@@ -241,23 +220,23 @@ class Build:
         added = changed = same = passages = 0
         for item, source_hash in self._items(entries):
             seen.add(item.id)
-            if unchanged(stored.get(item.id), source_hash) and not force:
+            if _unchanged(stored.get(item.id), source_hash) and not force:
                 same += 1
                 self._progress.document()
                 continue
-            prepared = next(crew.prepare([(item, source_hash)]))
+            prepared = next(workers.prepare([(item, source_hash)]))
             if not self._readable(prepared):
                 continue
             self._progress.document()
             passages += len(prepared.passages)
-            if self._gauge is not None:
-                self._gauge.add(prepared.passages)
+            if self._costs is not None:
+                self._costs.add(prepared.passages)
             added, changed = added + (item.id not in stored), changed + (item.id in stored)
         removed = len(stored.keys() - seen)
         return WriteSummary(added, changed, removed, same, passages)
 
     def _items(self, entries: Iterator[Item | Problem]) -> Iterator[tuple[Item, str]]:
-        """What the sources bring, with its full source hash; what they cannot is noted."""
+        """The items of the sources with their full source hash; problems are recorded."""
         for entry in entries:
             if isinstance(entry, Problem):
                 self._problems.append(entry)
@@ -265,9 +244,9 @@ class Build:
                 continue
             if entry.warning:
                 self._warnings.append(Problem(entry.location, entry.warning))
-            yield entry, item_hash(entry, self._settings, self._reader)
+            yield entry, _item_hash(entry, self._settings, self._extractor_version)
 
-    def _readable(self, prepared: Prepared) -> bool:
+    def _readable(self, prepared: PreparedItem) -> bool:
         self._kept_out.update(prepared.kept_out)
         if prepared.problem is None:
             return True
@@ -275,8 +254,8 @@ class Build:
         self._progress.document()
         return False
 
-    def _stage(self, window: Sequence[Prepared], writer: Writer, crew: Crew) -> None:
-        """Have embedded what has no vector yet, then stage the window's documents."""
+    def _stage(self, window: Sequence[PreparedItem], writer: Writer, workers: BuildWorkers) -> None:
+        """Embed the passages without a vector, then stage the documents of the window."""
         texts: dict[str, str] = {}
         for prepared in window:
             for passage in prepared.passages:
@@ -286,7 +265,7 @@ class Build:
         missing = [key for key in texts if key not in vectors]
         if missing:
             started = time.perf_counter()
-            rows = crew.embed([texts[key] for key in missing], self._progress.embedded)
+            rows = workers.embed([texts[key] for key in missing], self._progress.embedded)
             self._embedding_seconds += time.perf_counter() - started
             self._embedded += len(missing)
             vectors.update(zip(missing, rows, strict=True))
@@ -297,14 +276,42 @@ class Build:
             passages = prepared.passages
             read = [extracted[p.id] for p in passages if p.id in extracted]
             if self._extractor is not None and len(read) < len(passages):
-                # Under another hash the next build tries again.
+                # With another hash, the next build tries again.
                 document = replace(document, source_hash=f"{document.source_hash}?")
                 lost = f"{len(passages) - len(read)} passages could not be extracted from"
                 self._warnings.append(Problem(document.id, lost))
-            writer.stage(document, passages, rows_of(passages, vectors, crew.embedder.dim), read)
+            block = np.zeros((len(passages), workers.embedder.dim), dtype=np.float32)
+            for row, passage in enumerate(passages):
+                block[row] = vectors[passage.content_hash]
+            writer.stage(document, passages, block, read)
             self._progress.document()
 
-    def _extracted(self, window: Sequence[Prepared]) -> Mapping[str, Extraction]:
+    def _extracted(self, window: Sequence[PreparedItem]) -> Mapping[str, Extraction]:
         if self._extractor is None:
             return {}
         return self._extractor.extract([p for prepared in window for p in prepared.passages])
+
+
+def _embedder_for(out: str, name: str | None, settings: Settings) -> Embedder:
+    """The named embedder, else the existing store's, else the configured one."""
+    from packwise.models.embedder import load_embedder
+
+    if name is None:
+        try:
+            with closing(create_or_open_store(out)) as store:
+                name = store.info().embedder or None
+        except StoreMissing:
+            name = None
+    return load_embedder(name or settings.embedder, settings)
+
+
+def _item_hash(item: Item, settings: Settings, extractor: str = "") -> str:
+    """The item's hash, combined with everything else that decides what is stored for it."""
+    tokens, overlap = str(settings.passage_tokens), str(settings.passage_overlap)
+    own = content_hash(item.source_hash, CHUNKER, tokens, overlap)
+    return f"{own}+{extractor}" if extractor else own
+
+
+def _unchanged(stored: str | None, source_hash: str) -> bool:
+    """Whether a stored document is up to date; a build without an extractor keeps extractions."""
+    return stored is not None and f"{stored}+".startswith(f"{source_hash}+")

@@ -1,6 +1,6 @@
 """Copying a store into another: documents, passages and vectors as they are.
 
-Nothing is parsed, chunked or embedded again. A copy that was stopped goes on where it was,
+Nothing is parsed, chunked or embedded again. An interrupted copy continues where it stopped,
 and a finished one has been read back and compared.
 """
 
@@ -10,42 +10,21 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Protocol
 
-from packwise.documents import Passage
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
+from packwise.packs.progress import Progress
 from packwise.settings import Settings
 from packwise.stores.base import DocumentSummary, Store, StoreInfo, Writer, WriteSummary
 from packwise.stores.checks import check_vectors
 from packwise.stores.locate import create_or_open_store, open_store, same_store
 from packwise.stores.transfer import checksum, contents, same_vectors
 
-_TOGETHER = 64
-
-
-class CopyProgress(Protocol):
-    """What a caller may want to show while a copy runs."""
-
-    def counted(self, documents: int) -> None:
-        """So many documents will come."""
-        ...
-
-    def document(self) -> None:
-        """One more document is in the target, or was found there."""
-        ...
-
-    def committing(self) -> None:
-        """All is staged; the target takes it over and writes its indexes."""
-        ...
-
-    def verified(self) -> None:
-        """One more document was read back and is the same."""
-        ...
+_BATCH = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CopyReport:
-    """What a copy did. ``reused`` documents were in the target already."""
+    """What a copy did; ``reused`` documents were already in the target."""
 
     source: str
     target: str
@@ -67,22 +46,22 @@ def copy_store(
     verify: bool = True,
     embedder: str | None = None,
     settings: Settings | None = None,
-    progress: CopyProgress | None = None,
+    progress: Progress | None = None,
 ) -> CopyReport:
-    """Make ``target`` hold what ``source`` holds, embeddings included.
+    """Make ``target`` contain what ``source`` contains, embeddings included.
 
-    With ``merge`` what else the target holds stays; with ``force`` documents that it has
-    already are written again. ``embedder`` names the model behind the vectors of a source
-    that does not say so itself; it is checked on a few passages. Raises ``StoreError`` when
-    what was read back differs, or when the source changed meanwhile.
+    With ``merge`` the target keeps its other documents; with ``force`` documents that it
+    already has are written again. ``embedder`` names the model of the vectors when the source
+    does not record it; it is checked on a few passages. Raises ``StoreError`` when the copy
+    differs from the source, or when the source changed during the copy.
     """
     if same_store(source, target):
         raise UsageError("a store cannot be copied onto itself", fix="name another target")
     started = time.perf_counter()
-    show = progress or _Silent()
+    show = progress or Progress()
     with closing(open_store(source)) as origin, closing(create_or_open_store(target)) as copy:
         info = origin.info()
-        name, version = _identity(origin, info, embedder, settings)
+        name, version = _embedder_of(origin, info, embedder, settings)
         summaries = list(origin.documents())
         show.counted(len(summaries))
         with copy.writer(embedder=name, embedder_version=version, dim=info.dim) as writer:
@@ -109,7 +88,7 @@ def copy_store(
         )
 
 
-def _identity(
+def _embedder_of(
     origin: Store, info: StoreInfo, embedder: str | None, settings: Settings | None
 ) -> tuple[str, str]:
     """Name and version of the embedder behind a store's vectors."""
@@ -120,14 +99,14 @@ def _identity(
     name = embedder or info.embedder
     if not name:
         raise UsageError(
-            f"{info.location} does not say whose vectors it holds ({info.dim} dimensions)",
-            fix="name their embedder: --embedder NAME",
+            f"{info.location} does not record the embedder of its vectors ({info.dim} dimensions)",
+            fix="name it: --embedder NAME",
         )
     loaded = load_embedder(name, settings or Settings.load())
     check_vectors(origin, loaded)
     if info.embedder_version and info.embedder_version != loaded.version:
         raise EmbedderMismatch(
-            f"{info.location} holds vectors of {info.embedder_version}, not of {loaded.version}",
+            f"{info.location} contains vectors of {info.embedder_version}, not {loaded.version}",
             fix="leave out --embedder",
         )
     return loaded.name, loaded.version
@@ -136,7 +115,7 @@ def _identity(
 def _check_unchanged(origin: Store, info: StoreInfo) -> None:
     if origin.version() != info.version:
         raise StoreError(
-            f"{info.location} changed while it was copied", fix="run the same command again"
+            f"{info.location} changed during the copy", fix="run the same command again"
         )
 
 
@@ -146,9 +125,9 @@ def _stage(
     writer: Writer,
     *,
     force: bool,
-    progress: CopyProgress,
+    progress: Progress,
 ) -> int:
-    """Stage what the target lacks; how many documents it had already."""
+    """Stage the documents the target lacks; returns how many it already had."""
     known = {} if force else writer.source_hashes()
     missing: list[str] = []
     for summary in summaries:
@@ -162,15 +141,11 @@ def _stage(
         if document.source_hash and known.get(document.id) == document.source_hash:
             writer.keep(document.id)
         else:
-            passages = [_unversioned(passage) for passage in content.passages]
+            # The writer records the embedder: it was found to be the same.
+            passages = [replace(passage, embedder_version="") for passage in content.passages]
             writer.stage(document, passages, content.vectors, content.extractions)
         progress.document()
     return len(summaries) - len(missing)
-
-
-def _unversioned(passage: Passage) -> Passage:
-    """A passage whose embedder the writer's own stands for: they were found to be the same."""
-    return replace(passage, embedder_version="")
 
 
 def _verify(
@@ -180,7 +155,7 @@ def _verify(
     info: StoreInfo,
     *,
     whole: bool,
-    progress: CopyProgress,
+    progress: Progress,
 ) -> None:
     """Read the copy back and compare it with its source."""
     made = copy.info()
@@ -188,13 +163,13 @@ def _verify(
     counts = [(info.documents, made.documents), (info.passages, made.passages)]
     if whole and any(one != other for one, other in counts):
         raise StoreError(
-            f"{made.location} holds {made.documents} documents and {made.passages} passages,"
+            f"{made.location} contains {made.documents} documents and {made.passages} passages,"
             f" {info.location} {info.documents} and {info.passages}",
             fix=again,
         )
     names = [summary.id for summary in summaries]
-    for at in range(0, len(names), _TOGETHER):
-        batch = names[at : at + _TOGETHER]
+    for at in range(0, len(names), _BATCH):
+        batch = names[at : at + _BATCH]
         copied = {content.document.id: content for content in contents(copy, batch)}
         for content in contents(origin, batch):
             other = copied.get(content.document.id)
@@ -208,10 +183,3 @@ def _verify(
                     fix=again,
                 )
             progress.verified()
-
-
-class _Silent:
-    def counted(self, documents: int) -> None: ...
-    def document(self) -> None: ...
-    def committing(self) -> None: ...
-    def verified(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Packs as Kuzu databases, and back: for who works with the earlier system's tools."""
+"""Packs as Kuzu databases and back, for use with the tools of agent-kgpacks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packwise.errors import NotAStore, UsageError
-from packwise.packs.copying import CopyProgress, CopyReport, copy_store
+from packwise.packs.copying import CopyReport, copy_store
+from packwise.packs.progress import Progress
 from packwise.settings import Settings
 from packwise.stores.kuzu.export import write_database
 from packwise.stores.kuzu.store import create_or_open_kuzu
 from packwise.stores.locate import open_store
-
-FORMATS = ("kuzu",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +27,15 @@ class ExportReport:
 
 
 def export_pack(store: str, target: Path | None = None, *, replace: bool = False) -> ExportReport:
-    """Write a store as a Kuzu database with the tables of the earlier system.
+    """Write a store as a Kuzu database with the tables of agent-kgpacks.
 
-    Without ``target`` it goes beside the pack, under its name with ``.db``. An existing file
-    is only replaced when asked to, and never when Packwise did not write it.
+    By default the file is the pack's name with ``.db``, beside the pack. ``replace`` replaces
+    an existing file, but never one that Packwise did not write.
     """
     started = time.perf_counter()
     if target is None:
         if "://" in store or store.startswith("kuzu:"):
-            raise UsageError("the export needs a file to go to", fix="--out FILE")
+            raise UsageError("the export needs a target file", fix="--out FILE")
         target = Path(f"{store.rstrip('/')}.db")
     target = target.expanduser()
     if target.is_dir():
@@ -55,12 +54,12 @@ def import_pack(
     *,
     embedder: str | None = None,
     settings: Settings | None = None,
-    progress: CopyProgress | None = None,
+    progress: Progress | None = None,
 ) -> CopyReport:
-    """Turn a Kuzu database, such as a ``pack.db`` of the earlier system, into a store.
+    """Turn a Kuzu database, such as a ``pack.db`` of agent-kgpacks, into a store.
 
-    The vectors are taken as they are; ``embedder`` names the model they came from where the
-    database does not say so, and is checked on a few of them.
+    The vectors are copied as they are. ``embedder`` names their model when the database does
+    not record it; it is checked on a few of them.
     """
     source = database if database.startswith("kuzu:") else f"kuzu:{database}"
     return copy_store(source, out, embedder=embedder, settings=settings, progress=progress)
@@ -71,7 +70,7 @@ def _check_replaceable(target: Path, replace: bool) -> None:
         state = there.state()
     if state is not None and not state.own:
         raise NotAStore(
-            f"{target} is a pack of the earlier system, which is only read", fix="name another file"
+            f"{target} is an agent-kgpacks pack, which Packwise only reads", fix="name another file"
         )
     if not replace:
-        raise UsageError(f"{target} is there already", fix="add --replace, or name another file")
+        raise UsageError(f"{target} already exists", fix="add --replace, or name another file")

@@ -1,14 +1,15 @@
-"""Entities, facts and relations that a language model reads in passages, at build time.
+"""Entities, facts and relations that a language model extracts from passages during a build.
 
-Passages are sent in small batches to Claude Haiku, which answers in a fixed JSON schema. What
-comes back is checked: a name that does not stand in its passage is dropped. Each passage's
-result is kept by the hash of its content, so nothing is paid for twice and a build that was
-stopped goes on where it was.
+Passages are sent in small batches to Claude Haiku, which answers in a fixed JSON schema. The
+answer is checked: a name that does not occur in its passage is dropped. Results are cached by
+the hash of the passage, so nothing is paid for twice and an interrupted build continues where
+it stopped.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from packwise import folders
 from packwise.answering.synthesis import clean
 from packwise.documents import Passage, content_hash
 from packwise.errors import ModelMissing, StoreError
@@ -32,12 +32,13 @@ from packwise.language.names import (
 from packwise.models.claude import ClaudeModel
 from packwise.models.llm import KEY_VARIABLE, LIGHT_MODEL, NO_USAGE, Usage, load_llm
 from packwise.models.tokens import token_counter
+from packwise.settings import cache_folder
 
 PROMPT_VERSION = "claude-extract-1"
-"""Name of the prompt, the schema and the checks; what was read with another is read anew."""
+"""The version of the prompt, the schema and the checks; a new one reads every passage again."""
 
 PRICES: Mapping[str, tuple[float, float]] = {LIGHT_MODEL: (1.0, 5.0)}
-"""US dollars for a million tokens in and out, as published for the API."""
+"""US dollars per million tokens in and out, as published for the API."""
 
 BATCH_PASSAGES = 6
 BATCH_TOKENS = 2500
@@ -51,7 +52,7 @@ LONGEST_NAME = 120
 LONGEST_TEXT = 500
 
 _OUTPUT_SHARE = 0.8
-"""Tokens that come back for each token of a passage, as an estimate."""
+"""Estimated output tokens per token of a passage."""
 
 _SYSTEM = (
     "You read passages of documents and write down what they name and state. Everything between "
@@ -99,7 +100,7 @@ SCHEMA: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an extraction would send, and cost in US dollars; ``cached`` passages cost nothing."""
+    """What an extraction would send and cost; ``cached`` passages cost nothing."""
 
     model: str
     passages: int
@@ -132,21 +133,21 @@ class ExtractionReport:
 
 
 def cost(model: str, usage: Usage) -> float:
-    """What so many tokens cost in US dollars; 0 for a model without a price."""
+    """What these tokens cost in US dollars; 0 for a model without a known price."""
     given, made = PRICES.get(model, (0.0, 0.0))
     return (usage.input_tokens * given + usage.output_tokens * made) / 1e6
 
 
 class ClaudeExtractor:
-    """Reads passages with Claude. Close it, or use it as a context manager."""
+    """Extracts from passages with Claude. Close it, or use it as a context manager."""
 
     def __init__(self, model: ClaudeModel, cache: Path | None = None) -> None:
         self._model = model
-        self._kept = _Kept(cache or folders.cache() / "extractions.sqlite")
+        self._cache = _ExtractionCache(cache or cache_folder() / "extractions.sqlite")
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="packwise-extract")
         self._lock = threading.Lock()
         self._passages = self._cached = self._failed = 0
-        self._found = [0, 0, 0]
+        self._entities = self._facts = self._relations = 0
         self._usage = NO_USAGE
 
     @property
@@ -155,58 +156,55 @@ class ClaudeExtractor:
         return f"{PROMPT_VERSION}/{self._model.name}"
 
     def extract(self, passages: Sequence[Passage]) -> dict[str, Extraction]:
-        """What was read in these passages, by passage id; those that failed are left out.
+        """The extractions of these passages by passage id, without those that failed.
 
-        Raises ``ModelError`` when Claude cannot be reached or refuses the key: what was read
-        before is kept.
+        Raises ``ModelError`` when Claude cannot be reached or refuses the key; earlier results
+        stay cached.
         """
         hashes = {passage.id: self._hash(passage) for passage in passages}
-        kept = self._kept.get(set(hashes.values()))
-        found: dict[str, Extraction] = {}
+        rows = self._cache.get(set(hashes.values()))
         missing: dict[str, Passage] = {}
         for passage in passages:
-            stored = kept.get(hashes[passage.id])
-            if stored is None:
+            if hashes[passage.id] not in rows:
                 missing.setdefault(hashes[passage.id], passage)
-            else:
-                found[passage.id] = checked(passage, stored)
-        self._cached += len(found)
+        self._cached += sum(key in rows for key in hashes.values())
         jobs = [self._pool.submit(self._read, batch) for batch in batches(missing.values())]
         try:
             for job in jobs:
-                for passage, row in job.result():
-                    kept[hashes[passage.id]] = row
+                rows.update((hashes[passage.id], row) for passage, row in job.result())
         finally:
             for job in jobs:
                 job.cancel()
-        for passage in passages:
-            if passage.id not in found and (row := kept.get(hashes[passage.id])) is not None:
-                found[passage.id] = checked(passage, row)
-        self._count(passages, found)
+        found = {p.id: checked(p, rows[hashes[p.id]]) for p in passages if hashes[p.id] in rows}
+        self._passages += len(passages)
+        self._failed += len(passages) - len(found)
+        for extraction in found.values():
+            self._entities += len(extraction.entities)
+            self._facts += len(extraction.facts)
+            self._relations += len(extraction.relations)
         return found
 
-    def gauge(self) -> Gauge:
+    def cost_estimator(self) -> CostEstimator:
         """Counts what ``extract`` would send."""
-        return Gauge(self._model.name, self._hash, self._kept)
+        return CostEstimator(self._model.name, self._hash, self._cache)
 
     def report(self) -> ExtractionReport:
-        """What was done so far."""
-        entities, facts, relations = self._found
+        """What was extracted so far."""
         return ExtractionReport(
             self._model.name,
             self._passages,
             self._cached,
             self._failed,
-            entities,
-            facts,
-            relations,
+            self._entities,
+            self._facts,
+            self._relations,
             self._usage,
         )
 
     def close(self) -> None:
-        """Let go of connections; what is still being read is waited for."""
+        """Close the connections, after waiting for calls in progress."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._kept.close()
+        self._cache.close()
         self._model.close()
 
     def __enter__(self) -> ClaudeExtractor:
@@ -219,16 +217,14 @@ class ClaudeExtractor:
         return content_hash(self.version, _shown(passage))
 
     def _read(self, batch: Sequence[Passage]) -> list[tuple[Passage, dict[str, Any]]]:
-        """What one call brings; what of it is unusable is asked for again passage by passage."""
+        """The rows of one call; passages without a usable row are sent again one by one."""
         rows = self._ask(batch)
         good = [(passage, rows[n]) for n, passage in enumerate(batch, start=1) if n in rows]
-        if len(good) < len(batch) and len(batch) > 1:
-            done = {passage.id for passage, _ in good}
-            for passage in batch:
-                if passage.id not in done:
-                    rows = self._ask([passage])
-                    good += [(passage, rows[1])] if 1 in rows else []
-        self._kept.put({self._hash(passage): row for passage, row in good})
+        left = [passage for n, passage in enumerate(batch, start=1) if n not in rows]
+        for passage in left if len(batch) > 1 else ():
+            rows = self._ask([passage])
+            good += [(passage, rows[1])] if 1 in rows else []
+        self._cache.put({self._hash(passage): row for passage, row in good})
         return good
 
     def _ask(self, batch: Sequence[Passage]) -> dict[int, dict[str, Any]]:
@@ -248,34 +244,28 @@ class ClaudeExtractor:
         )
         with self._lock:
             self._usage += reply.usage
-        # An answer that was cut may lack the end of its last passage.
+        # An answer that was cut off may lack the end of its last passage.
         return {} if reply.cut else _rows(reply.value)
 
-    def _count(self, passages: Sequence[Passage], found: Mapping[str, Extraction]) -> None:
-        self._passages += len(passages)
-        self._failed += len(passages) - len(found)
-        for extraction in found.values():
-            lists = (extraction.entities, extraction.facts, extraction.relations)
-            for i, items in enumerate(lists):
-                self._found[i] += len(items)
 
-
-class Gauge:
+class CostEstimator:
     """Counts what an extraction would send; nothing is sent."""
 
-    def __init__(self, model: str, hash_of: Callable[[Passage], str], kept: _Kept) -> None:
+    def __init__(
+        self, model: str, hash_of: Callable[[Passage], str], cache: _ExtractionCache
+    ) -> None:
         self._model = model
         self._hash = hash_of
-        self._kept = kept
+        self._cache = cache
         self._counter = token_counter(model)
         self._seen: set[str] = set()
         self._passages = self._cached = self._calls = self._tokens = 0
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """These passages would be read, too."""
+        """Add passages that would be sent."""
         self._passages += len(passages)
         hashes = {self._hash(passage): passage for passage in passages}
-        known = self._kept.get(hashes.keys() - self._seen).keys() | self._seen
+        known = self._cache.get(hashes.keys() - self._seen).keys() | self._seen
         missing = [passage for key, passage in hashes.items() if key not in known]
         self._seen |= hashes.keys()
         self._cached += len(passages) - len(missing)
@@ -283,7 +273,7 @@ class Gauge:
         self._tokens += sum(self._counter.count_many([_shown(p) for p in missing]))
 
     def estimate(self) -> Estimate:
-        """What has come together."""
+        """The estimate for all passages added so far."""
         overhead = self._counter.count(_SYSTEM) + self._counter.count(json.dumps(SCHEMA))
         return Estimate(
             model=self._model,
@@ -296,8 +286,9 @@ class Gauge:
 
 
 def load_extractor(name: str) -> ClaudeExtractor:
-    """The extractor of this name (``claude``), with the key of the environment."""
-    model = load_llm(env=_claude_only())
+    """The extractor of this name (``claude``), with the key from the environment."""
+    claude_only = {key: value for key, value in os.environ.items() if key.startswith("ANTHROPIC_")}
+    model = load_llm(env=claude_only)
     if not isinstance(model, ClaudeModel):
         raise ModelMissing(
             f"--extract {name} needs a key for Claude", fix=f"export {KEY_VARIABLE}=..."
@@ -305,14 +296,8 @@ def load_extractor(name: str) -> ClaudeExtractor:
     return ClaudeExtractor(model.light)
 
 
-def _claude_only() -> dict[str, str]:
-    import os
-
-    return {name: value for name, value in os.environ.items() if name.startswith("ANTHROPIC_")}
-
-
 def batches(passages: Iterable[Passage]) -> list[list[Passage]]:
-    """Passages in pieces for one call each, in order."""
+    """Passages in batches of one call each, in order."""
     counter = token_counter(LIGHT_MODEL)
     found: list[list[Passage]] = []
     tokens = 0
@@ -327,7 +312,7 @@ def batches(passages: Iterable[Passage]) -> list[list[Passage]]:
 
 
 def checked(passage: Passage, row: Mapping[str, Any]) -> Extraction:
-    """What of a reply is usable: texts of sane length, names that stand in the passage."""
+    """The usable part of a reply: texts of reasonable length, names that occur in the passage."""
     here = f" {name_key(passage.indexed_text)} "
 
     def named(value: object) -> str:
@@ -368,15 +353,15 @@ def _shown(passage: Passage) -> str:
 
 
 def _rows(value: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """The rows of a reply by number; a number that comes twice is in doubt and left out."""
+    """The rows of a reply by number, without numbers that occur twice."""
     found: dict[int, dict[str, Any]] = {}
-    doubtful: set[int] = set()
+    repeated: set[int] = set()
     for item in _items(value.get("passages"), most=BATCH_PASSAGES * 2):
         number = item.get("number")
         if isinstance(number, int) and not isinstance(number, bool):
-            doubtful.update({number} & found.keys())
+            repeated.update({number} & found.keys())
             found[number] = item
-    return {number: row for number, row in found.items() if number not in doubtful}
+    return {number: row for number, row in found.items() if number not in repeated}
 
 
 def _items(value: object, most: int = MOST_ITEMS) -> list[dict[str, Any]]:
@@ -391,8 +376,8 @@ def _text(value: object, longest: int = LONGEST_TEXT) -> str:
     return text if len(text) <= longest else ""
 
 
-class _Kept:
-    """Results by hash, in one SQLite file. Safe to use from several threads and processes."""
+class _ExtractionCache:
+    """Results by hash in one SQLite file. Safe to use from several threads and processes."""
 
     def __init__(self, file: Path) -> None:
         try:
@@ -404,7 +389,7 @@ class _Kept:
             )
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
-                f"cannot keep extractions in {file}: {error}", fix="set PACKWISE_CACHE"
+                f"cannot cache extractions in {file}: {error}", fix="set PACKWISE_CACHE"
             ) from error
         self._lock = threading.Lock()
 

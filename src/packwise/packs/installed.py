@@ -1,9 +1,11 @@
-"""The shelf: packs installed under a name, so that they open from anywhere."""
+"""Packs installed under a name, so that the name opens them from any folder."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +16,8 @@ from packwise.stores.pack.store import open_pack
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
-    """A pack on the shelf; ``problem`` says why it cannot be opened, if so."""
+class InstalledPack:
+    """An installed pack; ``problem`` says why it cannot be opened, if so."""
 
     name: str
     folder: Path
@@ -24,11 +26,11 @@ class Installed:
 
 
 def install(folder: Path, name: str | None = None, *, replace: bool = False) -> Path:
-    """Copy a pack onto the shelf; it appears whole or not at all. Returns its folder."""
+    """Copy a pack to the installed ones, completely or not at all. Returns its new folder."""
     chosen = name or folder.resolve().name
     if not is_pack_name(chosen):
         raise UsageError(
-            f"{chosen!r} cannot name a pack: letters, digits, '.', '-' and '_', at most 64",
+            f"{chosen!r} cannot name a pack: use letters, digits, '.', '-' and '_', at most 64",
             fix="packwise pack install PACK --name NAME",
         )
     if not folder.exists():
@@ -36,38 +38,50 @@ def install(folder: Path, name: str | None = None, *, replace: bool = False) -> 
     open_pack(folder).close()
     target = installed(chosen)
     if target.exists() and not replace:
-        raise UsageError(f"{chosen} is installed already", fix="packwise pack install --replace")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".install-", dir=target.parent) as scratch:
-        try:
-            shutil.copytree(folder, Path(scratch) / "new", ignore=shutil.ignore_patterns("*.lock"))
-            open_pack(Path(scratch) / "new").close()
-            if target.exists():
-                target.rename(Path(scratch) / "old")
-            (Path(scratch) / "new").rename(target)
-        except OSError as error:
-            raise StoreError(f"cannot install {chosen}: {error.strerror}") from error
+        raise UsageError(f"{chosen} is already installed", fix="packwise pack install --replace")
+    with new_folder(target) as new:
+        copy_pack(folder, new)
+        open_pack(new).close()
     return target
 
 
+@contextmanager
+def new_folder(target: Path) -> Generator[Path]:
+    """A folder to write to that replaces ``target`` when the block ends without an error."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as scratch:
+            yield Path(scratch) / "new"
+            if target.exists():
+                target.rename(Path(scratch) / "old")
+            (Path(scratch) / "new").rename(target)
+    except OSError as error:
+        raise StoreError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def copy_pack(folder: Path, target: Path) -> None:
+    """Copy the files of a pack, except its locks."""
+    shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.lock"))
+
+
 def remove(name: str) -> None:
-    """Take a pack off the shelf. Raises ``StoreMissing`` when it is not there."""
+    """Delete an installed pack. Raises ``StoreMissing`` if there is none of this name."""
     target = installed(name) if is_pack_name(name) else None
     if target is None or not target.is_dir():
         raise StoreMissing(f"no pack named {name!r} is installed", fix="packwise pack list")
     shutil.rmtree(target)
 
 
-def shelf() -> list[Installed]:
+def installed_packs() -> list[InstalledPack]:
     """Every installed pack, by name."""
     home = installed("x").parent
-    found: list[Installed] = []
+    found: list[InstalledPack] = []
     for folder in sorted(home.iterdir()) if home.is_dir() else []:
         if not folder.is_dir() or not is_pack_name(folder.name):
             continue
         try:
             with open_pack(folder) as store:
-                found.append(Installed(folder.name, folder, store.info()))
+                found.append(InstalledPack(folder.name, folder, store.info()))
         except (StoreMissing, NotAStore, StoreError) as error:
-            found.append(Installed(folder.name, folder, None, error.message))
+            found.append(InstalledPack(folder.name, folder, None, error.message))
     return found

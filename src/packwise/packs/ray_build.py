@@ -1,91 +1,79 @@
-"""Building on a Ray cluster: parsing, chunking and embedding go to its workers, the writing
-stays here.
+"""Building on a Ray cluster: its workers parse, chunk and embed; this process writes.
 
-The result is that of the plain build, document by document, and either goes on where the
-other stopped. Workers open the sources' files themselves, so they must find them at the same
-paths, and the embedder's model on their own machine.
+The result is that of a local build, document by document, and either kind of build continues
+where the other stopped. The workers open the source files themselves: every node needs them at
+the same paths, and the embedder's model.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from packwise.errors import PackwiseError, StoreError, UsageError
 from packwise.models.base import Embedder, Vectors
-from packwise.packs.build import Build, BuildReport, Progress
-from packwise.packs.build_rules import Silent
-from packwise.packs.workers import LocalCrew, Prepared
+from packwise.packs.build import BuildReport, build_pack
+from packwise.packs.workers import LocalWorkers, PreparedItem
 from packwise.settings import Settings
 from packwise.sources import Item
 
-if TYPE_CHECKING:
-    from packwise.packs.extraction import ClaudeExtractor
-
 _DOCUMENTS = 8
-"""Documents that go to a worker together."""
+"""Documents per batch."""
 
 _AHEAD = 3
-"""Batches under way for each worker: enough that none waits, few enough to hold in memory."""
+"""Batches in flight per worker: enough that no worker waits, few enough for memory."""
 
 
-class Worker:
-    """What runs on the cluster, one on each core it is given: a model of its own."""
+class RayWorker:
+    """Runs on the cluster, one per core, each with its own model."""
 
     def __init__(self, embedder: str, settings: Settings) -> None:
         from packwise.models.embedder import load_embedder
 
-        own = replace(settings, threads=1)
-        self._crew = LocalCrew(load_embedder(embedder, own), own)
+        own = settings.override(threads=1)
+        self._workers = LocalWorkers(load_embedder(embedder, own), own)
 
     def version(self) -> str:
-        """The embedder this worker has; all must have the same."""
-        return self._crew.embedder.version
+        """The version of this worker's embedder; it must be the same everywhere."""
+        return self._workers.embedder.version
 
-    def prepare(self, items: Sequence[tuple[Item, str]]) -> list[Prepared]:
+    def prepare(self, items: Sequence[tuple[Item, str]]) -> list[PreparedItem]:
         """Parse and chunk items, each given with its full source hash."""
-        return list(self._crew.prepare(items))
+        return list(self._workers.prepare(items))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts."""
-        return self._crew.embedder.embed_passages(texts)
+        return self._workers.embedder.embed_passages(texts)
 
 
 def build_on_ray(
     sources: Sequence[str],
     out: str,
     *,
-    settings: Settings | None = None,
-    embedder: str | None = None,
-    force: bool = False,
-    reembed: bool = False,
-    progress: Progress | None = None,
-    extractor: ClaudeExtractor | None = None,
     workers: int | None = None,
     address: str | None = None,
+    **options: Any,
 ) -> BuildReport:
-    """``build_pack`` on a Ray cluster.
+    """``build_pack``, with the same options, on a Ray cluster.
 
-    ``address`` is that of the cluster; without one, ``RAY_ADDRESS`` or a Ray on this machine.
-    ``workers`` is how many cores to use; without it, all the cluster has.
+    ``address`` is the cluster's; by default ``RAY_ADDRESS`` or a Ray on this machine.
+    ``workers`` is the number of cores to use; by default all the cluster has.
     """
     ray = _ray()
     started_here = not ray.is_initialized()
     if started_here:
         _start(ray, address, workers)
     try:
-        build = Build(
-            settings or Settings.load(),
-            progress or Silent(),
-            extractor,
-            hire=lambda embedder, settings: RayCrew(ray, embedder, settings, workers),
+        return build_pack(
+            sources,
+            out,
+            start_workers=lambda embedder, settings: RayWorkers(ray, embedder, settings, workers),
+            **options,
         )
-        return build.run(sources, out, embedder, force=force, reembed=reembed)
     finally:
         if started_here:
             ray.shutdown()
@@ -111,12 +99,13 @@ def _start(ray: Any, address: str | None, workers: int | None) -> None:
     try:
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise StoreError(f"Ray cannot be reached: {reason}", fix="check RAY_ADDRESS") from error
+        raise StoreError(
+            f"Ray cannot be reached: {_line(error)}", fix="check RAY_ADDRESS"
+        ) from error
 
 
-class RayCrew:
-    """The workers of a cluster, each with the embedder this machine has."""
+class RayWorkers:
+    """The workers of a cluster, each with the same embedder as this machine."""
 
     def __init__(
         self, ray: Any, embedder: Embedder, settings: Settings, workers: int | None
@@ -125,9 +114,9 @@ class RayCrew:
         self._turn = 0
         self.embedder = embedder
         count = max(1, workers or int(ray.cluster_resources().get("CPU", 1)))
-        made = ray.remote(num_cpus=1, max_restarts=2, max_task_retries=2)(Worker)
-        self._pool = [made.remote(embedder.name, settings) for _ in range(count)]
-        for version in self._get([worker.version.remote() for worker in self._pool]):
+        made = ray.remote(num_cpus=1, max_restarts=2, max_task_retries=2)(RayWorker)
+        self._workers = [made.remote(embedder.name, settings) for _ in range(count)]
+        for version in self._get([worker.version.remote() for worker in self._workers]):
             if version != embedder.version:
                 raise StoreError(
                     f"a Ray worker has the embedder {version}, this machine {embedder.version}",
@@ -136,23 +125,20 @@ class RayCrew:
 
     @property
     def window(self) -> int:
-        """As many passages for each worker as one machine takes."""
-        return LocalCrew.window * len(self._pool)
+        return LocalWorkers.window * len(self._workers)
 
-    def prepare(self, items: Iterable[tuple[Item, str]]) -> Iterator[Prepared]:
-        """As the workers finish them, in the order of the source."""
+    def prepare(self, items: Iterable[tuple[Item, str]]) -> Iterator[PreparedItem]:
         rest = iter(items)
-        under_way: deque[Any] = deque()
+        in_flight: deque[Any] = deque()
         while batch := list(islice(rest, _DOCUMENTS)):
-            under_way.append(self._next().prepare.remote(batch))
-            if len(under_way) >= _AHEAD * len(self._pool):
-                yield from self._get(under_way.popleft())
-        while under_way:
-            yield from self._get(under_way.popleft())
+            in_flight.append(self._next().prepare.remote(batch))
+            if len(in_flight) >= _AHEAD * len(self._workers):
+                yield from self._get(in_flight.popleft())
+        while in_flight:
+            yield from self._get(in_flight.popleft())
 
     def embed(self, texts: Sequence[str], done: Callable[[int], None]) -> Vectors:
-        """Shared out evenly among the workers."""
-        size = -(-len(texts) // len(self._pool))
+        size = -(-len(texts) // len(self._workers))
         parts = [texts[at : at + size] for at in range(0, len(texts), size)]
         found = self._get([self._next().embed.remote(part) for part in parts])
         done(len(texts))
@@ -160,7 +146,7 @@ class RayCrew:
 
     def _next(self) -> Any:
         self._turn += 1
-        return self._pool[self._turn % len(self._pool)]
+        return self._workers[self._turn % len(self._workers)]
 
     def _get(self, reference: Any) -> Any:
         try:
@@ -173,7 +159,7 @@ class RayCrew:
         except self._ray.exceptions.RayError as error:
             raise StoreError(
                 f"Ray failed: {_line(error)}",
-                fix="run the same command again: it goes on from here",
+                fix="run the same command again: it continues where it stopped",
             ) from error
 
 

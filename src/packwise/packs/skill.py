@@ -1,17 +1,14 @@
-"""A pack as an Agent Skill: a folder whose SKILL.md tells an agent what the pack covers and how
-to ask it.
+"""A pack as an Agent Skill: a folder whose SKILL.md says what the pack covers and how to use it.
 
-The rules of the format are held here: a name of at most 64 lower-case letters, digits and
-single hyphens that is also the folder's, a description of at most 1024 characters, no markup in
-either. Titles and names come from documents and are written as plain words, never as markup.
+The format wants a name of at most 64 lower-case letters, digits and single hyphens, which is
+also the folder's name, and a description of at most 1024 characters, both without markup. Titles
+and names come from documents, so they are written as plain words.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -19,7 +16,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from packwise.errors import StoreError, UsageError
+from packwise.errors import UsageError
+from packwise.packs.installed import copy_pack, new_folder
 from packwise.retrieval.calibration import load_calibration
 from packwise.stores.base import DocumentSummary, Store
 from packwise.stores.locate import installed, is_pack_name, open_store, pack_folder
@@ -55,18 +53,18 @@ def write_skill(
     with_pack: bool = False,
     replace: bool = False,
 ) -> Skill:
-    """Write the folder ``out/NAME`` for a pack; it appears whole or not at all.
+    """Write the folder ``out/NAME`` for a pack, completely or not at all.
 
-    ``with_pack`` copies the pack into it, so that the folder is all an agent needs; else the
-    skill refers to the pack by the name it is installed under, or by its place. Raises
-    ``UsageError`` on a name the format does not allow and on a folder that is there already.
+    ``with_pack`` copies the pack into it, so that the folder is all an agent needs; otherwise
+    the skill refers to the pack by its installed name or its path. Raises ``UsageError`` for a
+    name the format does not allow and for a folder that already exists.
     """
     place = pack_folder(pack)
     with closing(open_store(pack)) as store:
         chosen = _checked(name) if name is not None else _name_from(place.resolve().name)
         target = out / chosen
         if target.exists() and not replace:
-            raise UsageError(f"{target} is there already", fix="packwise pack skill --replace")
+            raise UsageError(f"{target} already exists", fix="packwise pack skill --replace")
         listed = sorted(
             islice(store.documents(), _MOST_READ),
             key=lambda entry: (-entry.pagerank, entry.title, entry.id),
@@ -77,58 +75,47 @@ def write_skill(
         description = _description(listed, topics, store.info().documents)
         where = "pack" if with_pack else _reference(pack, place)
         body = _body(chosen, description, where, listed, topics, store)
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".skill-", dir=out) as scratch:
-        new = Path(scratch) / "new"
-        new.mkdir()
-        try:
-            (new / "SKILL.md").write_text(body, encoding="utf-8")
-            (new / "references").mkdir()
-            articles = "\n".join(f"- {_plain(entry.title or entry.id)}" for entry in listed)
-            (new / "references" / "articles.md").write_text(
-                f"# Articles, most linked first\n\n{_first_lines(articles)}\n", encoding="utf-8"
-            )
-            if with_pack:
-                shutil.copytree(place, new / "pack", ignore=shutil.ignore_patterns("*.lock"))
-            if target.exists():
-                target.rename(Path(scratch) / "old")
-            new.rename(target)
-        except OSError as error:
-            raise StoreError(f"cannot write the skill {chosen}: {error.strerror}") from error
+    articles = "\n".join(f"- {_plain(entry.title or entry.id)}" for entry in listed[:_MOST_LISTED])
+    with new_folder(target) as new:
+        (new / "references").mkdir(parents=True)
+        (new / "SKILL.md").write_text(body, encoding="utf-8")
+        (new / "references" / "articles.md").write_text(
+            f"# Articles, most linked first\n\n{articles}\n", encoding="utf-8"
+        )
+        if with_pack:
+            copy_pack(place, new / "pack")
     return Skill(target, chosen, description)
 
 
 def _checked(name: str) -> str:
+    problem = ""
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
+        problem = f"lower-case letters, digits and single hyphens, at most {LONGEST_NAME}"
+    elif any(word in name for word in _RESERVED):
+        problem = f"{' and '.join(_RESERVED)} are reserved"
+    if problem:
         raise UsageError(
-            f"{name!r} cannot name a skill: lower-case letters, digits and single hyphens, "
-            f"at most {LONGEST_NAME}",
-            fix="packwise pack skill PACK --name NAME",
-        )
-    if any(word in name for word in _RESERVED):
-        raise UsageError(
-            f"{name!r} cannot name a skill: {' and '.join(_RESERVED)} are reserved",
-            fix="packwise pack skill PACK --name NAME",
+            f"{name!r} cannot name a skill: {problem}", fix="packwise pack skill PACK --name NAME"
         )
     return name
 
 
 def _name_from(folder: str) -> str:
-    """A valid name near a folder's."""
+    """A valid name similar to a folder's."""
     words = [word for word in re.split(r"[^a-z0-9]+", folder.lower()) if word]
     words = [word for word in words if not any(taken in word for taken in _RESERVED)]
     return "-".join(words)[:LONGEST_NAME].strip("-") or "knowledge-pack"
 
 
 def _reference(pack: str, place: Path) -> str:
-    """How a command on this machine names the pack."""
+    """How a command on this machine refers to the pack."""
     if is_pack_name(pack) and place == installed(pack):
         return pack
     return str(place.resolve())
 
 
 def _topics(store: Store, documents: Sequence[DocumentSummary]) -> list[str]:
-    """Names that the most linked articles speak of, those in most articles first."""
+    """Names in the most linked articles, the most frequent first."""
     titles = {entry.title.casefold() for entry in documents}
     keys = store.passages_of([entry.id for entry in documents], _PASSAGES_EACH)
     held = store.entities_of([key for found in keys.values() for key in found])
@@ -141,7 +128,7 @@ def _topics(store: Store, documents: Sequence[DocumentSummary]) -> list[str]:
                 continue
             seen.setdefault(entity.key, set()).add(entry.place.document)
             labels[entity.key, label] += 1
-    # What nearly every page says is the site speaking, not its subject.
+    # A name on nearly every page belongs to the site, not to its subject.
     most = max(2, len(documents) // 2)
     shared = sorted(
         ((len(found), key) for key, found in seen.items() if 1 < len(found) <= most),
@@ -152,21 +139,21 @@ def _topics(store: Store, documents: Sequence[DocumentSummary]) -> list[str]:
 
 
 def _description(listed: Sequence[DocumentSummary], topics: Sequence[str], count: int) -> str:
-    """What the pack is about and when to use it, within the format's length."""
+    """What the pack is about and when to use it, within the length the format allows."""
     titles = [_plain(entry.title or entry.id) for entry in listed[:_TITLES]]
     articles = "1 article" if count == 1 else f"{count} articles"
     start = f"Searches a knowledge pack of {articles} and answers from it with sources. "
     use = "Use it for questions about "
     about = _listed(titles, LONGEST_DESCRIPTION - len(start + use) - 1) or "its documents"
     text = f"{start}{use}{about}."
-    more = " Also speaks of "
+    more = " Also covers "
     room = LONGEST_DESCRIPTION - len(text) - len(more) - 1
     others = _listed(topics[:10], room) if room > 40 else ""
     return f"{text}{more}{others}." if others else text
 
 
 def _listed(items: Iterable[str], room: int) -> str:
-    """As many items as there is room for, with commas."""
+    """As many items as fit, separated by commas."""
     text = ""
     for item in items:
         longer = f"{text}, {item}" if text else item
@@ -268,12 +255,8 @@ The most linked articles (`references/articles.md` has {min(len(listed), _MOST_L
 {about}"""
 
 
-def _first_lines(text: str) -> str:
-    return "\n".join(text.splitlines()[:_MOST_LISTED])
-
-
 def _plain(text: str) -> str:
-    """A title as words on one line that no reader of Markdown or YAML takes for anything else."""
+    """A title as one line of words that cannot be read as Markdown or YAML."""
     bare = _MARKUP.sub(" ", _BARE.sub(" ", text))
     words = " ".join(bare.split())
     return words if len(words) <= 80 else f"{words[:79].rstrip()}…"

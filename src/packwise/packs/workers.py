@@ -1,8 +1,7 @@
-"""Who does the heavy part of a build: parsing, chunking and embedding.
+"""The workers of a build: they parse, chunk and embed documents.
 
-A build hands its items to a crew and gets them back in the order of the source, so that
-the result is the same whoever did the work. ``LocalCrew`` is this process;
-``ray_build.RayCrew`` is the workers of a cluster.
+Workers return documents in the order of the source, so the result does not depend on who did
+the work. ``LocalWorkers`` runs in this process, ``ray_build.RayWorkers`` on a Ray cluster.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from packwise.sources import Item, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What became of one item: a document with its passages, or a problem."""
+class PreparedItem:
+    """The result for one item: a document with its passages, or a problem."""
 
     item: str
     document: Document | None
@@ -31,30 +30,28 @@ class Prepared:
     problem: Problem | None = None
 
 
-class Crew(Protocol):
+class BuildWorkers(Protocol):
     """Parses, chunks and embeds for a build."""
 
     @property
-    def embedder(self) -> Embedder:
-        """The embedder whose vectors ``embed`` gives."""
-        ...
+    def embedder(self) -> Embedder: ...
 
     @property
     def window(self) -> int:
-        """Passages to embed at once: enough that nobody waits, few enough to hold in memory."""
+        """Passages to embed at once: enough to keep all workers busy, few enough for memory."""
         ...
 
-    def prepare(self, items: Iterable[tuple[Item, str]]) -> Iterator[Prepared]:
+    def prepare(self, items: Iterable[tuple[Item, str]]) -> Iterator[PreparedItem]:
         """Parse and chunk items, each given with its full source hash, in their order."""
         ...
 
     def embed(self, texts: Sequence[str], done: Callable[[int], None]) -> Vectors:
-        """The vectors of texts; ``done`` hears how many more have theirs."""
+        """The vectors of texts; calls ``done`` with the number of texts just embedded."""
         ...
 
 
-class LocalCrew:
-    """This process."""
+class LocalWorkers:
+    """Parses and chunks one document at a time, and embeds on all cores the settings allow."""
 
     window = 128
 
@@ -63,20 +60,18 @@ class LocalCrew:
         self._settings = settings
         self._guard = Guard()
 
-    def prepare(self, items: Iterable[tuple[Item, str]]) -> Iterator[Prepared]:
-        """One at a time, when asked for."""
+    def prepare(self, items: Iterable[tuple[Item, str]]) -> Iterator[PreparedItem]:
         return (self._prepared(item, source_hash) for item, source_hash in items)
 
     def embed(self, texts: Sequence[str], done: Callable[[int], None]) -> Vectors:
-        """On all cores the settings allow."""
         return self.embedder.embed_passages(texts, done)
 
-    def _prepared(self, item: Item, source_hash: str) -> Prepared:
+    def _prepared(self, item: Item, source_hash: str) -> PreparedItem:
         try:
             document = replace(item.read(), source_hash=source_hash)
         except SourceError as error:
             location, _, reason = error.message.partition(": ")
-            return Prepared(item.id, None, problem=Problem(location, reason or error.message))
+            return PreparedItem(item.id, None, problem=Problem(location, reason or error.message))
         report = self._guard.check(chunk(document, self.embedder, self._settings))
         counts = {str(reason): count for reason, count in report.counts.items()}
-        return Prepared(item.id, document, tuple(report.kept), counts)
+        return PreparedItem(item.id, document, tuple(report.kept), counts)

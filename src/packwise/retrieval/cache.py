@@ -6,13 +6,12 @@ never returns what the old one held, and one tenant never sees another's results
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 from packwise.candidates import Query
 
@@ -42,7 +41,7 @@ class QueryCache(Generic[_T]):
         self._size = size
         self._seconds = seconds
         self._clock = clock
-        self._kept: OrderedDict[object, tuple[float, _T]] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, Query], tuple[float, _T]] = OrderedDict()
         self._hits = 0
         self._misses = 0
         self._lock = threading.Lock()
@@ -53,7 +52,7 @@ class QueryCache(Generic[_T]):
 
     def get(self, query: Query, version: str) -> _T | None:
         """The earlier result, unless it is too old or the store has changed."""
-        key = (version, _hashable(query))
+        key = (version, query)
         with self._lock:
             found = self._kept.get(key)
             if found is not None and self._clock() - found[0] < self._seconds:
@@ -66,7 +65,7 @@ class QueryCache(Generic[_T]):
 
     def put(self, query: Query, version: str, result: _T) -> None:
         """Keep a result; the least recently used one makes room."""
-        key = (version, _hashable(query))
+        key = (version, query)
         with self._lock:
             self._kept[key] = (self._clock(), result)
             self._kept.move_to_end(key)
@@ -76,12 +75,3 @@ class QueryCache(Generic[_T]):
     def info(self) -> CacheInfo:
         with self._lock:
             return CacheInfo(self._hits, self._misses, len(self._kept))
-
-
-def _hashable(value: Any) -> object:
-    """Every field of a dataclass, so that none can be forgotten."""
-    if dataclasses.is_dataclass(value):
-        return tuple(_hashable(getattr(value, field.name)) for field in dataclasses.fields(value))
-    if isinstance(value, Mapping):
-        return tuple(sorted(cast("Mapping[str, str]", value).items()))
-    return value

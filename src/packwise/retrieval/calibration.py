@@ -22,13 +22,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from packwise import folders
 from packwise.candidates import Candidate, Scores
 from packwise.documents import content_hash
 from packwise.errors import DataError
 from packwise.language.analyzer import terms
 from packwise.language.questions import QUESTION_TERMS
 from packwise.language.sentences import sentence_spans
+from packwise.settings import data_folder
 from packwise.stores.base import StoreInfo, TermStatistics
 from packwise.stores.bm25 import idf
 
@@ -245,7 +245,7 @@ def calibration_path(info: StoreInfo) -> Path:
     """The file of a store's own calibration: in a pack's folder, else in the home folder."""
     if info.kind == "pack":
         return Path(info.location) / CALIBRATION
-    return folders.home() / "calibrations" / f"{content_hash(info.location)}.json"
+    return data_folder() / "calibrations" / f"{content_hash(info.location)}.json"
 
 
 def load_calibration(info: StoreInfo) -> Calibration:

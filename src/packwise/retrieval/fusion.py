@@ -110,8 +110,8 @@ def fuse(
     bound: float,
     weights: Weights,
     fusion: Fusion,
-    rrf_k: int,
     similarity: Callable[[float], float],
+    rrf_k: int = 60,
 ) -> dict[Key, Scores]:
     """Every key of either leg with its scores, best first.
 
@@ -210,7 +210,7 @@ class PassageScorer:
         return {key: self.scale * scores.combined for key, scores in fused.items()}
 
     def fuse(
-        self, vector: Leg | None, keyword: Leg | None, fusion: Fusion = "weighted", rrf_k: int = 1
+        self, vector: Leg | None, keyword: Leg | None, fusion: Fusion = "weighted"
     ) -> dict[Key, Scores]:
         """Both legs as one list, with the bound and the weights of this question."""
         return fuse(

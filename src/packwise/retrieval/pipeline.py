@@ -41,8 +41,6 @@ from packwise.trace import Stage, Trace
 
 MOST_RESULTS = 1000
 
-_USUAL_THRESHOLD = Settings().context_confidence_threshold
-
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -186,9 +184,9 @@ class Pipeline:
         ranking = replace(ranking, probability=probability, signs=read)
         if probability is None or self._calibration.source == "default":
             return ranking
-        # A threshold that somebody set counts more than the calibration's.
-        untouched = self._settings.context_confidence_threshold == _USUAL_THRESHOLD
-        threshold = self._calibration.threshold if untouched else None
+        # A threshold that the user set wins over the calibration's.
+        unset = self._settings.origin("context_confidence_threshold") == "default"
+        threshold = self._calibration.threshold if unset else None
         return replace(ranking, confidence=probability, threshold=threshold)
 
     def _phrased(self, query: Query, trace: Trace) -> list[_PhrasingResult]:
@@ -245,7 +243,7 @@ class Pipeline:
             if keyword is not None:
                 statistics = self._store.term_statistics(scorer.terms)
                 scorer.bound = bm25.bound(scorer.terms, statistics)
-            fused = scorer.fuse(vector, keyword, query.fusion, self._settings.rrf_k)
+            fused = scorer.fuse(vector, keyword, query.fusion)
             weights = scorer.weights
             stage.note(
                 strategy=query.fusion,
@@ -386,8 +384,6 @@ class Pipeline:
             self._store.pagerank(list(dict.fromkeys(documents.values()))),
             links=info.links,
             articles=info.documents,
-            similarity_weight=self._settings.similarity_weight,
-            pagerank_weight=self._settings.pagerank_weight,
         )
         if blended is None:
             return hits

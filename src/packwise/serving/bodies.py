@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from packwise.candidates import Fusion, Mode
+from packwise.candidates import Expansion, Fusion, GraphRanking, Mode, PackingPolicy, Reranker
 from packwise.serving.refusals import Refusal
 
 MOST_HITS = 100
@@ -14,9 +14,6 @@ MOST_BUDGET = 200_000
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Short = Annotated[str, Field(max_length=512)]
-Graph = Literal["names", "pagerank", "off"]
-Rerank = Literal["crossencoder", "mmr", "off"]
-Policy = Literal["coverage", "seed", "baseline"]
 
 
 class _Body(BaseModel):
@@ -33,8 +30,10 @@ class _Body(BaseModel):
     )
     mode: Mode = Field("hybrid", description="Which legs search.")
     fusion: Fusion | None = Field(None, description="How the legs are joined.")
-    graph: Graph | None = Field(None, description="Graph ranking; the server's setting if none.")
-    rerank: Rerank | None = Field(None, description="Reranker; the server's setting if none.")
+    graph: GraphRanking | None = Field(
+        None, description="Graph ranking; the server's setting if none."
+    )
+    rerank: Reranker | None = Field(None, description="Reranker; the server's setting if none.")
 
 
 class SearchBody(_Body):
@@ -53,7 +52,7 @@ class ContextBody(_Body):
 
     question: str = Field(min_length=1, description="The question.")
     budget: int | None = Field(None, ge=0, le=MOST_BUDGET, description="Most tokens of the text.")
-    policy: Policy | None = Field(None, description="How passages are chosen.")
+    policy: PackingPolicy | None = Field(None, description="How passages are chosen.")
 
 
 class AskBody(_Body):
@@ -62,8 +61,8 @@ class AskBody(_Body):
     question: str = Field(min_length=1, description="The question.")
     max_results: int = Field(5, ge=1, le=20, description="Articles the answer may draw on.")
     budget: int | None = Field(None, ge=0, le=MOST_BUDGET, description="Most tokens of context.")
-    policy: Policy | None = Field(None, description="How passages are chosen.")
-    expansion: Literal["off", "llm", "local"] | None = Field(
+    policy: PackingPolicy | None = Field(None, description="How passages are chosen.")
+    expansion: Expansion | None = Field(
         None, description="Other phrasings: by the language model, or from the store itself."
     )
     threshold: float | None = Field(

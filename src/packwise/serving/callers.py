@@ -60,27 +60,10 @@ def filter_of(caller: Caller, where: dict[str, str | list[str]]) -> Filter:
     own; any other name is one of the documents' metadata. A caller with a key cannot name a
     tenant or groups: those are the key's.
     """
-    fields: dict[str, str] = {}
-    documents: tuple[str, ...] = ()
-    acl: tuple[str, ...] = ()
-    metadata: dict[str, str] = {}
-    own = {"path": "path_prefix", "lang": "lang", "space": "space", "type": "node_type"}
-    for name, value in where.items():
-        if name in _TAKEN and caller.restricted:
+    for name in _TAKEN:
+        if name in where and caller.restricted:
             raise UsageError(f"where.{name} comes with the key and cannot be asked for")
-        if name == "document":
-            documents = (value,) if isinstance(value, str) else tuple(value)
-        elif name == "acl":
-            acl = (value,) if isinstance(value, str) else tuple(value)
-        elif not isinstance(value, str):
-            raise UsageError(f"where.{name[:64]} takes one text")
-        elif name == "tenant":
-            fields["tenant"] = value
-        elif name in own:
-            fields[own[name]] = value
-        else:
-            metadata[name] = value
-    return caller.filter(Filter(**fields, documents=documents, acl=acl, metadata=metadata))
+    return caller.filter(Filter.parse(where.items()))
 
 
 def visible(store: Store, caller: Caller, documents: Iterable[str]) -> set[str]:

@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from packwise.serving.store_registry import ServedStore
-from packwise.settings import Settings
-
-_USUAL = Settings().context_confidence_threshold
 
 
 def calibrated(store: ServedStore) -> bool:
@@ -18,8 +15,10 @@ def calibrated(store: ServedStore) -> bool:
 
 def usual_threshold(store: ServedStore) -> float:
     """The threshold of a question that names none: one that was set, else the calibration's."""
-    own = store.library.settings.context_confidence_threshold
-    return store.library.calibration.threshold if own == _USUAL and calibrated(store) else own
+    settings = store.library.settings
+    if calibrated(store) and settings.origin("context_confidence_threshold") == "default":
+        return store.library.calibration.threshold
+    return settings.context_confidence_threshold
 
 
 def gate_record(

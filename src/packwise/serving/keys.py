@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from packwise import folders
 from packwise.errors import UsageError
 from packwise.serving.callers import Caller
+from packwise.settings import data_folder
 
 _KEY = re.compile(r"pw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,128}")
@@ -58,7 +58,7 @@ def is_loopback(host: str) -> bool:
 
 def default_file() -> Path:
     """Where keys are kept unless a file is named."""
-    return folders.home() / "serve-keys.json"
+    return data_folder() / "serve-keys.json"
 
 
 class KeyRing:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from packwise import folders
 from packwise.errors import StoreMissing, UsageError
+from packwise.settings import data_folder
 from packwise.stores.base import Store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -25,7 +25,7 @@ def is_pack_name(text: str) -> bool:
 
 def installed(name: str) -> Path:
     """The folder of an installed pack, whether or not it is there."""
-    return folders.home() / "packs" / name
+    return data_folder() / "packs" / name
 
 
 def pack_folder(argument: str) -> Path:

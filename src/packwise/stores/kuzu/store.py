@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from packwise import folders
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, content_hash
 from packwise.errors import NotAStore, StoreError, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER, terms
 from packwise.language.names import Extraction
+from packwise.settings import cache_folder
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -570,7 +570,7 @@ def _keyword_index(snapshot: Snapshot) -> KeywordIndex:
     if len(table.passages) < _KEPT_ON_DISK:
         return build_in_memory(_indexed_terms(snapshot), ranks)
     name = content_hash(str(table.state.version), ANALYZER, str(len(table.passages)))
-    folder = folders.cache() / "kuzu" / name
+    folder = cache_folder() / "kuzu" / name
     if not folder.is_dir():
         _build_on_disk(snapshot, folder)
     try:

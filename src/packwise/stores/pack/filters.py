@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +14,6 @@ from packwise.stores.pack.rows import batches, marks, storable
 
 _LAST_CHARACTER = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
-
-
-def filter_key(where: Filter) -> Hashable:
-    """Equal for filters that let the same passages through."""
-    return (
-        where.tenant,
-        where.space,
-        frozenset(where.acl),
-        where.lang,
-        where.node_type,
-        frozenset(where.documents),
-        where.path_prefix,
-        frozenset(where.metadata.items()),
-    )
 
 
 def allowed_keys(connection: sqlite3.Connection, where: Filter) -> NDArray[np.int64]:

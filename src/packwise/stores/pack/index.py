@@ -28,7 +28,7 @@ from packwise.stores import keyword_index as keywords
 from packwise.stores.durable import checksum, files_under, sync_file, sync_tree
 from packwise.stores.keyword_index import KeywordIndex
 from packwise.stores.pack import vectors
-from packwise.stores.pack.filters import allowed_keys, filter_key
+from packwise.stores.pack.filters import allowed_keys
 from packwise.stores.pack.rows import PASSAGE_COLUMNS, PASSAGE_TABLES, batches, marks, read_passage
 from packwise.stores.pack.vectors import ExactVectors, FlatVectors, GraphVectors, VectorIndex
 
@@ -84,15 +84,14 @@ class LoadedIndex:
     vectors: VectorIndex
     keywords: KeywordIndex
     in_memory: bool = False
-    _filters: OrderedDict[Any, Keys] = field(default_factory=OrderedDict[Any, Keys])
+    _filters: OrderedDict[Filter, Keys] = field(default_factory=OrderedDict[Filter, Keys])
 
     def rows(self, connection: sqlite3.Connection, where: Filter) -> Keys:
         """The rows that pass a filter, ascending. Asked of SQLite once, then remembered."""
-        key = filter_key(where)
-        rows = self._filters.get(key)
+        rows = self._filters.get(where)
         if rows is None:
             rows = self.rows_of(allowed_keys(connection, where))
-            self._filters[key] = rows
+            self._filters[where] = rows
             while len(self._filters) > _FILTERS_KEPT:
                 self._filters.popitem(last=False)
         return rows
