@@ -219,7 +219,6 @@ class PassageScorer:
             bound=self.bound,
             weights=self.weights,
             fusion=fusion,
-            rrf_k=rrf_k,
             similarity=self.similarity,
         )
 
