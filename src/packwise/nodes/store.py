@@ -54,9 +54,9 @@ def has_nodes(url: str, tenant: str) -> bool:
         return False
     from packwise.stores.postgres.store import PostgresStore
 
-    with NodeStore(url, pool_size=1) as nodes, PostgresStore(url, pool_size=1) as passages:
-        with suppress(StoreMissing):
-            return nodes.count([tenant]) > 0 or not passages.has_passages()
+    nodes, passages = NodeStore(url, pool_size=1), PostgresStore(url, pool_size=1)
+    with suppress(StoreMissing), nodes, passages:
+        return nodes.count([tenant]) > 0 or not passages.has_passages()
     return False
 
 
