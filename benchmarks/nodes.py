@@ -4,7 +4,7 @@
 
 DATA holds ``bird`` (columns of databases as nodes, questions with the columns their SQL uses)
 and ``sql-examples`` (questions with SQL; ``template`` names those that share one). The tables
-are made in a schema of their own and dropped at the end. Prints Markdown.
+are created in a schema of their own and dropped at the end. Prints Markdown.
 
 Weights are tried on the half ``tune`` and reported on the half ``report``. Examples of one
 template are in the same half: they are nearly the same question.
@@ -48,8 +48,8 @@ Measured = Callable[[Search, Half], np.ndarray]
 
 
 class Ways:
-    """Every way to rank nodes of one type; each takes the question's text, its vector, and
-    the tenant."""
+    """The ways to rank nodes of one type; each takes the text of a question, its vector and a
+    tenant."""
 
     def __init__(self, adapter: KnowledgeVerseAdapter, node_type: str) -> None:
         self._adapter = adapter
@@ -77,7 +77,7 @@ class Ways:
         return search
 
     def tried(self) -> dict[str, Search]:
-        """What the default is chosen from."""
+        """The rankings that the default is chosen from."""
         weights = [(k, round(1.0 - k, 6)) for k in KEYWORD_WEIGHTS]
         return {
             f"{fusion} {keyword:g}/{vector:g}": self.hybrid((keyword, vector), fusion)
@@ -86,7 +86,7 @@ class Ways:
         }
 
     def reported(self, default: Weights) -> dict[str, Search]:
-        """What is compared with the default."""
+        """The rankings that are compared with the default."""
         return {
             "BM25": self.keyword,
             "vectors": self.vector,
@@ -161,7 +161,7 @@ def _report(
     default: Weights,
     at: int,
 ) -> None:
-    """What was tried on one half, and the figures on the other."""
+    """The rankings tried on one half, and the figures on the other half."""
     halves: tuple[tuple[Half, dict[str, Search]], ...] = (
         ("tune", {**ways.tried(), DEFAULT: ways.hybrid(default)}),
         ("report", ways.reported(default)),

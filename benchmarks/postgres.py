@@ -2,9 +2,9 @@
 
     python benchmarks/postgres.py postgresql://... [NODES [SCHEMA]]
 
-Makes NODES nodes (200,000) of four tenants, 0.1%, 1%, 10% and the rest of them, with clustered
-vectors of 384 dimensions and texts of words as frequent as words are. The tables are made in a
-schema of their own and dropped at the end; with SCHEMA they stay there for the next time.
+Creates NODES nodes (200,000) of four tenants, which have 0.1%, 1%, 10% and the rest of them, with
+clustered vectors of 384 dimensions and texts whose words follow Zipf's law. The tables are created
+in a schema of their own and dropped at the end; with SCHEMA they stay there for the next run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BATCH = 10_000
 
 
 class World:
-    """What is stored and asked, made up from one seed."""
+    """Nodes and queries, generated from one seed."""
 
     def __init__(self, nodes: int) -> None:
         self.rng = np.random.default_rng(11)
@@ -58,7 +58,7 @@ class World:
 
 
 def load(url: str, world: World) -> None:
-    """Write the nodes by COPY, then make the vector index."""
+    """Write the nodes with COPY, then build the vector index."""
     started = time.perf_counter()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"SET search_path = {SCHEMA}, public")

@@ -13,7 +13,7 @@ DIM = 16
 
 
 class WordVectors:
-    """An embedder without a model: a text's vector is the sum of one vector a word."""
+    """An embedder without a model: a text's vector is the sum of one vector per word."""
 
     name = "words"
     version = "words-1"

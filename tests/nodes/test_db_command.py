@@ -35,7 +35,7 @@ def row(i, **more):
 
 @pytest.fixture
 def live():
-    """A database somebody uses, with comments and keys."""
+    """A database in use, with comments and keys."""
     schema = Schema()
     with schema.connect() as connection:
         connection.execute(f"CREATE SCHEMA {schema.name}")
@@ -120,7 +120,7 @@ def test_a_bad_line_is_named_and_nothing_is_written(plain, tmp_path, bad, reason
     assert store.count(["acme", "a"]) == 0
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path):
+def test_files_that_cannot_be_read_are_errors(tmp_path):
     with pytest.raises(SourceError, match="cannot be read"):
         list(read_lines(tmp_path / "nothing.jsonl"))
     (tmp_path / "latin.jsonl").write_bytes(b'{"title": "\xff"}')
@@ -234,7 +234,7 @@ def test_looking_again_follows_the_catalogue(live, tmp_path):
             assert look() == [8, 0, 0, 1, 8]
         found = packwise("search", schema.url, "customer", "--tenant", "acme", "-k", 50, "--json")
         titles = [hit["title"] for hit in json.loads(found.stdout)["hits"]]
-        assert len(titles) == 9  # the one that was imported is nobody's to remove
+        assert len(titles) == 9  # the imported node stays
         nothing = packwise(*looked_at[:-2], "no_such_schema", "--json")
         assert nothing.returncode == 1
         assert "no table in schema no_such_schema can be read" in nothing.stderr

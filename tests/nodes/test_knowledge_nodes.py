@@ -112,6 +112,25 @@ def test_nodes_come_back_as_they_were_given(shop):
     assert stored.embedder_version == "words-1"
 
 
+def test_fingerprints_are_those_of_nodes_already_stored():
+    node = field(
+        "acme",
+        "customers.email",
+        summary="s",
+        content_description="d",
+        content="c",
+        metadata={"b": 1, "a": "x\0"},
+    )
+    assert node.fingerprint == "102aea5bcd2ba4fe4a667861ad0fb183"
+
+
+def test_an_empty_name_is_a_filter_too(plain):
+    adapter = plain.adapter()
+    adapter.add_nodes([field("acme", "a", dataset_name=""), field("acme", "b")])
+    assert [node.title for node in adapter.get_nodes("acme", "")] == ["a"]
+    assert len(adapter.get_nodes("acme", [])) == 2
+
+
 def test_get_nodes_filters_by_data_set_and_type(shop):
     assert len(shop.get_nodes("acme")) == 5
     assert [n.title for n in shop.get_nodes("acme", "hr")] == ["staff.email"]

@@ -1,4 +1,4 @@
-"""What goes wrong with a server: one line with the way out, and nothing lost."""
+"""Failures of a server: one line with what to do, and nothing lost."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ from tests_world import wait_until
 
 
 def message(call) -> str:
-    """What a user is told: one line that says what to do."""
+    """The error a user sees: one line that says what to do."""
     with pytest.raises(PackwiseError) as caught:
         call()
     text = str(caught.value)
@@ -45,7 +45,7 @@ def own():
     made.remove()
 
 
-def test_a_server_that_is_down_is_told_at_once():
+def test_a_server_that_is_down_fails_at_once():
     # At once: long before the 10 seconds are over that a connection may take.
     started = time.monotonic()
     for url in ("postgresql://u@127.0.0.1:1/x", "postgresql:///x?host=/nowhere"):
@@ -56,7 +56,7 @@ def test_a_server_that_is_down_is_told_at_once():
     assert time.monotonic() - started < 10
 
 
-def test_a_wrong_password_is_told_and_never_shown():
+def test_a_wrong_password_is_named_and_never_shown():
     running = server("plain")
     url = running.tcp_url("wrong-secret")
     said = message(lambda: open_store(url))
@@ -66,7 +66,7 @@ def test_a_wrong_password_is_told_and_never_shown():
     assert PASSWORD not in message(lambda: open_store(right))
 
 
-def test_a_missing_driver_is_told_with_its_extra(monkeypatch):
+def test_a_missing_driver_names_its_extra(monkeypatch):
     from packwise.stores.postgres import connections
 
     monkeypatch.setattr(connections, "find_spec", lambda name: None)
@@ -116,7 +116,7 @@ def test_an_older_extension_is_refused(plain, monkeypatch):
     assert "Packwise needs 99.0" in said
 
 
-def test_a_user_who_may_not_work_as_the_role_is_told(plain):
+def test_a_user_who_may_not_work_as_the_role_is_refused(plain):
     with plain.connect() as connection:
         connection.execute("DROP ROLE IF EXISTS packwise_stranger")
         connection.execute("CREATE ROLE packwise_stranger LOGIN")
@@ -159,7 +159,7 @@ def test_more_callers_than_connections_wait_their_turn(plain):
         pool.run(lambda c: c.execute("SELECT 1"))
 
 
-def test_ended_connections_are_replaced_without_a_word(plain):
+def test_ended_connections_are_replaced_silently(plain):
     adapter = plain.adapter(pool_size=2)
     adapter.add_nodes([field("acme", "customer email")])
     for work in (
@@ -241,7 +241,7 @@ def test_a_build_that_loses_its_server_loses_no_finished_work(own):
     store.close()
 
 
-def test_the_wrong_dimension_is_told_by_the_store(plain):
+def test_the_store_refuses_the_wrong_dimension(plain):
     from store_pieces import PASSAGES, stage
 
     store = create_or_open_store(plain.url)

@@ -1,4 +1,4 @@
-"""What only the store in PostgreSQL does: its index of vectors, whole packs, other embedders."""
+"""What only the store in PostgreSQL does: its vector index, whole packs, other embedders."""
 
 import json
 import subprocess
@@ -85,7 +85,7 @@ def test_many_passages_are_found_by_the_index(schema, monkeypatch):
     store.close()
 
 
-def test_another_embedder_takes_over_when_it_is_told_to(schema):
+def test_another_embedder_replaces_the_first_on_request(schema):
     documents = [make("a", "First."), make("b", "Second.")]
     store = create_or_open_store(schema.url)
     fill(store, documents)
@@ -120,7 +120,7 @@ def test_two_schemas_of_a_database_are_two_stores(schema):
         second.drop()
 
 
-def test_an_id_too_long_for_an_index_is_told(schema):
+def test_an_id_too_long_for_an_index_is_refused(schema):
     from packwise.errors import StoreError
 
     store = create_or_open_store(schema.url)

@@ -29,8 +29,7 @@ from packwise.stores.context_managers import Closing
 FIELD_WEIGHTS = (0.6, 0.4)
 """Of keywords and vectors, for columns: their names are words of the question."""
 EXAMPLE_WEIGHTS = (0.0, 1.0)
-"""The same for answered questions: BM25 counts rare words most, which are names and numbers
-here, and those differ between questions with the same SQL."""
+"""For answered questions: their rare words are names and numbers, which differ for equal SQL."""
 CACHED_EMBEDDINGS = 2048
 STATEMENT_TIMEOUT_MS = 30_000
 
@@ -41,9 +40,8 @@ _T = TypeVar("_T")
 class KnowledgeVerseAdapter(Closing):
     """Knowledge nodes of many tenants in one PostgreSQL database.
 
-    Safe to use from several threads: connections come from a pool, which replaces those that
-    broke. Embeddings of queries are cached. No call sees a tenant that it was not given. Close
-    it, or use it as a context manager.
+    Safe to use from several threads. Broken connections are replaced, and embeddings of queries
+    are cached. No call sees a tenant that it was not given. Close it, or use ``with``.
     """
 
     def __init__(
@@ -229,8 +227,7 @@ def _in_thread(
 class AsyncKnowledgeVerseAdapter:
     """``KnowledgeVerseAdapter`` for ``asyncio``: the same calls, to be awaited.
 
-    Calls run in threads, as many at a time as the pool has connections; the event loop never
-    waits for the database or for an embedding.
+    Calls run in threads, as many at a time as the pool has connections.
     """
 
     def __init__(

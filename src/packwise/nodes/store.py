@@ -54,11 +54,8 @@ def has_nodes(url: str, tenant: str) -> bool:
         return False
     from packwise.stores.postgres.store import PostgresStore
 
-    with (
-        NodeStore(url, pool_size=1) as nodes,
-        PostgresStore(url, pool_size=1) as passages,
-        suppress(StoreMissing),
-    ):
+    nodes, passages = NodeStore(url, pool_size=1), PostgresStore(url, pool_size=1)
+    with suppress(StoreMissing), nodes, passages:
         return nodes.count([tenant]) > 0 or not passages.has_passages()
     return False
 

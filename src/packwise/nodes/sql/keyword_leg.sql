@@ -55,7 +55,8 @@ BEGIN
             terms, weights, average
         FROM (
             SELECT p.node_id, sum(w.weight * p.frequency / (p.frequency + {k1}::double precision
-                * (1 - {b}::double precision + {b}::double precision * p.length / average))) AS score
+                * (1 - {b}::double precision + {b}::double precision * p.length / average)))
+                AS score
             FROM knowledge_postings AS p JOIN unnest(terms, weights) AS w (term, weight)
                 ON w.term = p.term
             WHERE p.group_id = ANY (groups) AND p.term = ANY (terms)

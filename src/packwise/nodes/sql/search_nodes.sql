@@ -47,7 +47,7 @@ BEGIN
     ), near AS MATERIALIZED (
         SELECT * FROM packwise_vector_leg(query_embedding, groups, depth, tenant_ids, node_types,
             dataset_names, exact) WHERE query_embedding IS NOT NULL
-    ), told AS MATERIALIZED (
+    ), query_terms AS MATERIALIZED (
         SELECT bound, terms, weights, average FROM keyword LIMIT 1
     ), only_near AS MATERIALIZED (
         SELECT n.node_id FROM near AS n
@@ -57,9 +57,9 @@ BEGIN
         SELECT p.node_id, round(sum(w.weight * p.frequency / (p.frequency + {k1}::double precision
             * (1 - {b}::double precision + {b}::double precision * p.length / t.average))) * 1e9)
             / 1e9 AS score
-        FROM told AS t CROSS JOIN LATERAL unnest(t.terms, t.weights) AS w (term, weight)
+        FROM query_terms AS t CROSS JOIN LATERAL unnest(t.terms, t.weights) AS w (term, weight)
         JOIN knowledge_postings AS p ON p.term = w.term AND p.group_id = ANY (groups)
-            AND p.term = ANY ((SELECT t.terms FROM told AS t)::text[])
+            AND p.term = ANY ((SELECT t.terms FROM query_terms AS t)::text[])
             AND p.node_id = ANY (ARRAY(SELECT o.node_id FROM only_near AS o))
         GROUP BY p.node_id
     ), bm25 AS (
@@ -73,7 +73,8 @@ BEGIN
             WHERE NOT EXISTS (SELECT FROM near AS n WHERE n.node_id = w.node_id)))
     ), both_legs AS (
         SELECT node_id, coalesce(b.score, 0) AS raw, c.score AS near,
-            least(1, coalesce(b.score / nullif((SELECT t.bound FROM told AS t), 0), 0)) AS share,
+            least(1, coalesce(b.score / nullif((SELECT t.bound FROM query_terms AS t), 0), 0))
+                AS share,
             least(1, greatest(0, coalesce(c.score, 0))) AS clipped,
             coalesce(1.0 / (60 + row_number() OVER (ORDER BY b.score DESC NULLS LAST, node_id))
                 * (b.score IS NOT NULL)::integer, 0) AS keyword_rank,

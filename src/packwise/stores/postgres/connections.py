@@ -187,8 +187,8 @@ class PostgresPool:
             return self._pool
 
     def _take(self, pool: ConnectionPool[Connection]) -> Connection:
-        """Wait for a connection. The pool connects in the background and would go on trying
-        without a word, so the wait ends when connecting fails."""
+        """Wait for a connection, or until connecting fails: the pool connects in the background
+        and does not report errors."""
         from psycopg_pool import PoolClosed, PoolTimeout
 
         failures = self._connector.failures

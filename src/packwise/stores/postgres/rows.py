@@ -162,7 +162,7 @@ class BuildState:
         return self.terms / self.passages if self.passages else 0.0
 
 
-class Snapshot(NamedTuple):
+class StoreSnapshot(NamedTuple):
     """A connection in a transaction, and the state of the store that it sees."""
 
     connection: Connection

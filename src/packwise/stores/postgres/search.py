@@ -15,7 +15,7 @@ from packwise.stores.base import Key, Match, Vectors
 from packwise.stores.pack.filters import after_prefix
 from packwise.stores.postgres.migrations import load_sql, raw_sql
 from packwise.stores.postgres.rows import (
-    Snapshot,
+    StoreSnapshot,
     list_to_postgres,
     to_postgres,
     vector_literal,
@@ -71,7 +71,7 @@ def _condition(where: Filter, among: Sequence[Key] | None) -> tuple[str, dict[st
 
 
 def search_vectors(
-    at: Snapshot, vector: Vectors, k: int, where: Filter, among: Sequence[Key] | None
+    at: StoreSnapshot, vector: Vectors, k: int, where: Filter, among: Sequence[Key] | None
 ) -> list[Match]:
     """The ``k`` passages of highest cosine, by the index where there are many."""
     condition, values = _condition(where, among)
@@ -92,7 +92,7 @@ def search_vectors(
     return [Match(key, 1.0 - distance) for key, distance in found]
 
 
-def _is_large(at: Snapshot, condition: str, values: dict[str, Any], where: Filter) -> bool:
+def _is_large(at: StoreSnapshot, condition: str, values: dict[str, Any], where: Filter) -> bool:
     """Whether the search covers enough passages to use the approximate index."""
     if at.state.passages <= EXACT_PASSAGES:
         return False
@@ -112,7 +112,7 @@ def _is_large(at: Snapshot, condition: str, values: dict[str, Any], where: Filte
 
 
 def search_keywords(
-    at: Snapshot, terms: Sequence[str], k: int, where: Filter, among: Sequence[Key] | None
+    at: StoreSnapshot, terms: Sequence[str], k: int, where: Filter, among: Sequence[Key] | None
 ) -> list[Match]:
     """The ``k`` passages of highest BM25."""
     condition, values = _condition(where, among)

@@ -29,7 +29,7 @@ from packwise.stores.postgres.rows import (
     PASSAGE_COLUMNS,
     PASSAGE_TABLES,
     BuildState,
-    Snapshot,
+    StoreSnapshot,
     finished_state,
     from_postgres,
     list_to_postgres,
@@ -47,14 +47,14 @@ _P = ParamSpec("_P")
 
 
 def _reads(
-    query: Callable[Concatenate[PostgresStore, Snapshot, _P], _T],
+    query: Callable[Concatenate[PostgresStore, StoreSnapshot, _P], _T],
 ) -> Callable[Concatenate[PostgresStore, _P], _T]:
     """Run a method in a read-only transaction of a pooled connection."""
 
     @wraps(query)
     def call(self: PostgresStore, *args: _P.args, **options: _P.kwargs) -> _T:
         def read(connection: Connection, state: BuildState) -> _T:
-            return query(self, Snapshot(connection, state), *args, **options)
+            return query(self, StoreSnapshot(connection, state), *args, **options)
 
         return self._read(read)  # pyright: ignore[reportPrivateUsage]
 
@@ -81,7 +81,7 @@ class PostgresStore(Closing):
         self._pool = PostgresPool(url, size=pool_size, configure=_read_only)
 
     @_reads
-    def info(self, at: Snapshot) -> StoreInfo:
+    def info(self, at: StoreSnapshot) -> StoreInfo:
         state = at.state
         row = at.connection.execute(load_sql(__name__, "statistics")).fetchone()
         assert row is not None
@@ -116,7 +116,7 @@ class PostgresStore(Closing):
     @_reads
     def vector_search(
         self,
-        at: Snapshot,
+        at: StoreSnapshot,
         vector: Vectors,
         k: int,
         where: Filter = EVERYTHING,
@@ -130,7 +130,7 @@ class PostgresStore(Closing):
     @_reads
     def keyword_search(
         self,
-        at: Snapshot,
+        at: StoreSnapshot,
         terms: Sequence[str],
         k: int,
         where: Filter = EVERYTHING,
@@ -141,7 +141,7 @@ class PostgresStore(Closing):
         return search_keywords(at, terms, k, where, among)
 
     @_reads
-    def term_statistics(self, at: Snapshot, terms: Sequence[str]) -> TermStatistics:
+    def term_statistics(self, at: StoreSnapshot, terms: Sequence[str]) -> TermStatistics:
         rows = at.connection.execute(
             "SELECT term, count(*) FROM packwise_postings"
             " WHERE term = ANY (%s::text[]) GROUP BY term",
@@ -152,12 +152,12 @@ class PostgresStore(Closing):
         return TermStatistics(at.state.passages, at.state.average_length, frequency)
 
     @_reads
-    def passages(self, at: Snapshot, keys: Sequence[Key]) -> list[Passage | None]:
+    def passages(self, at: StoreSnapshot, keys: Sequence[Key]) -> list[Passage | None]:
         found = dict(_passages(at, "p.key = ANY (%s::bigint[])", integers(keys)))
         return [found.get(key) for key in keys]
 
     @_reads
-    def vectors(self, at: Snapshot, keys: Sequence[Key]) -> Vectors:
+    def vectors(self, at: StoreSnapshot, keys: Sequence[Key]) -> Vectors:
         """The stored vectors of these keys, one row each, L2-normalised; the row of a key
         that no longer exists is all zero."""
         rows = at.connection.execute(
@@ -173,7 +173,7 @@ class PostgresStore(Closing):
 
     @_reads
     def neighbours(
-        self, at: Snapshot, key: Key, before: int = 1, after: int = 1
+        self, at: StoreSnapshot, key: Key, before: int = 1, after: int = 1
     ) -> list[tuple[Key, Passage]]:
         if not integers([key]):
             return []
@@ -184,7 +184,7 @@ class PostgresStore(Closing):
         return [read_passage(row, at.state.embedder_version) for row in rows]
 
     @_reads
-    def document(self, at: Snapshot, document_id: str) -> Document | None:
+    def document(self, at: StoreSnapshot, document_id: str) -> Document | None:
         row = at.connection.execute(
             "SELECT key, id, title, url, lang, source_hash, text, metadata, sections"
             " FROM packwise_documents WHERE id = %s",
@@ -201,7 +201,7 @@ class PostgresStore(Closing):
         return read_document(row[1:], [read_link(*link) for link in links])
 
     @_reads
-    def document_passages(self, at: Snapshot, document_id: str) -> list[tuple[Key, Passage]]:
+    def document_passages(self, at: StoreSnapshot, document_id: str) -> list[tuple[Key, Passage]]:
         return _passages(at, "d.id = %s ORDER BY p.position", to_postgres(document_id))
 
     def documents(self) -> Iterator[DocumentSummary]:
@@ -217,7 +217,7 @@ class PostgresStore(Closing):
             )
 
     @_reads
-    def links(self, at: Snapshot, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
+    def links(self, at: StoreSnapshot, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
         wanted = list(dict.fromkeys(document_ids))
         found: dict[str, list[Link]] = {}
         for name, *columns in at.connection.execute(
@@ -231,7 +231,7 @@ class PostgresStore(Closing):
         return [(name, link) for name in wanted for link in found.get(name, [])]
 
     @_reads
-    def pagerank(self, at: Snapshot, document_ids: Sequence[str]) -> Mapping[str, float]:
+    def pagerank(self, at: StoreSnapshot, document_ids: Sequence[str]) -> Mapping[str, float]:
         rows = at.connection.execute(
             "SELECT id, pagerank FROM packwise_documents WHERE id = ANY (%s::text[])",
             (list_to_postgres(dict.fromkeys(document_ids)),),
@@ -301,7 +301,7 @@ class PostgresStore(Closing):
         return self._pool.run(in_transaction)
 
 
-def _passages(at: Snapshot, condition: str, *values: Any) -> list[tuple[Key, Passage]]:
+def _passages(at: StoreSnapshot, condition: str, *values: Any) -> list[tuple[Key, Passage]]:
     query = f"SELECT {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES} WHERE {condition}"
     rows = at.connection.execute(query.encode(), values)
     return [read_passage(row, at.state.embedder_version) for row in rows]
