@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import packwise.cli
-from packwise.retrieval.calibration import CALIBRATION, SIGNS
+from packwise.retrieval.calibration import SIGNS
 
 
 @pytest.fixture
@@ -174,17 +174,17 @@ def test_a_pack_is_calibrated_shown_and_set_back(run, tmp_path, notes_pack):
     code, out, _ = run("calibrate", pack, many(tmp_path), "--json")
     record = json.loads(out)
     assert code == 0
-    assert record["kept"] == str(pack / CALIBRATION)
+    assert record["kept"] == str(pack / "calibration.json")
     assert set(record["weights"]) == set(SIGNS)
     assert record["questions"] > 60, "each question came again without its answer"
-    stored = json.loads((pack / CALIBRATION).read_text())
+    stored = json.loads((pack / "calibration.json").read_text())
     assert {"date", "data_hash", "ece", "auroc", "twins", "store_version"} <= set(stored)
     assert "its own" in run("calibrate", pack)[1]
     found = json.loads(run("search", pack, "signing key", "--json", "--trace")[1])
     stage = next(s for s in found["trace"]["stages"] if s["name"] == "confidence")
     assert (stage["calibration"], stage["probability"]) == ("pack", found["confidence"])
     assert "the default" in run("calibrate", pack, "--remove")[1]
-    assert not (pack / CALIBRATION).exists()
+    assert not (pack / "calibration.json").exists()
 
 
 def test_a_dry_run_keeps_nothing(run, tmp_path, notes_pack):
@@ -192,7 +192,7 @@ def test_a_dry_run_keeps_nothing(run, tmp_path, notes_pack):
     assert code == 0
     assert "expected calibration error" in out
     assert "nothing was saved" in err
-    assert not (notes_pack / CALIBRATION).exists()
+    assert not (notes_pack / "calibration.json").exists()
 
 
 @pytest.mark.parametrize(

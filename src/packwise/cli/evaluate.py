@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from packwise.candidates import FUSIONS, Fusion, Mode
 from packwise.cli import evaluate_tables as tables
 from packwise.cli.console import print_json
+from packwise.cli.evaluate_compare import ablate, compare, gate, questions
 from packwise.cli.evaluate_selection import (
     EvaluationRun,
     QuestionChoice,
@@ -32,26 +33,14 @@ _MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
 
 
 class DefaultGroup(click.Group):
-    """A group that runs one of its commands if the first argument names none."""
-
-    default = "run"
-    # Imported when used.
-    more: ClassVar[tuple[str, ...]] = ("compare", "ablate", "questions", "gate")
+    """A group that runs ``run`` if the first argument names no command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, *self.more]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.more:
-            return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(import_module("packwise.cli.evaluate_compare"), cmd_name)
-        return command
+        return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the name of the default command if it was left out."""
-        known = (*self.commands, *self.more, *ctx.help_option_names)
-        if args and args[0] not in known:
-            args = [self.default, *args]
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = ["run", *args]
         return super().parse_args(ctx, args)
 
 
@@ -227,7 +216,7 @@ def _run_contexts(
 def _store_size(store: str) -> dict[str, int]:
     from packwise.stores.locate import open_store
 
-    with open_store(store) as opened:
+    with closing(open_store(store)) as opened:
         info = opened.info()
     return {
         "bytes": info.size_bytes,
@@ -267,3 +256,7 @@ def table_command(
         lambda: {"datasets": [rankings_record(one) for one in found]},
         lambda: tables.show_table(found),
     )
+
+
+for _command in (compare, ablate, questions, gate):
+    evaluate.add_command(_command)

@@ -283,10 +283,10 @@ class _Asker:
         grades = self.dataset.relevant.get(question.id, {})
         contexts: dict[int, Context] = {}
         packing_ms: dict[int, float] = {}
-        started = time.perf_counter()
+        began = time.perf_counter()
         try:
             ranking = self.search(question.text)
-            search_ms = (time.perf_counter() - started) * 1000.0
+            search_ms = (time.perf_counter() - began) * 1000.0
             # Of an unanswerable question, only the time of one context is of interest.
             for budget in self.budgets if question.answerable else self.budgets[:1]:
                 started = time.perf_counter()
@@ -295,7 +295,7 @@ class _Asker:
         except PackwiseError as error:
             if not count_error:
                 raise
-            ms = (time.perf_counter() - started) * 1000.0
+            ms = (time.perf_counter() - began) * 1000.0
             return QuestionResult(question, (), self._zeros(question, grades), ms, error=str(error))
         documents = self._documents(question.text, ranking)
         packing = {"packing": packing_ms[self.budgets[0]]} if self.budgets else {}
