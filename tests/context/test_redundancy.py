@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from packing_world import cut, passage, prose
+from packing_world import MemoryStore, cut, passage, prose
 
+from packwise.context.packer import pack
 from packwise.context.passage_features import (
     containment,
     find_duplicates,
@@ -11,6 +12,7 @@ from packwise.context.passage_features import (
     shared_characters,
 )
 from packwise.context.redundancy import SelectedSimilarity, novelty
+from packwise.settings import Settings
 
 
 def duplicates(*passages):
@@ -72,3 +74,35 @@ def test_novelty_falls_with_similarity_and_alpha():
     assert novelty(0.0, 0.5) == novelty(0.85, 0.5) == novelty(1.0, 0.0) == 1.0
     assert novelty(1.0, 0.5) == pytest.approx(0.5)
     assert novelty(0.95, 0.5) > novelty(0.99, 0.5) > novelty(0.99, 1.0)
+
+
+@pytest.mark.parametrize(("shared", "repeats"), [(20, {1: 0}), (19, {})])
+def test_four_fifths_of_the_stretches_of_five_words_make_a_duplicate(shared, repeats):
+    """24 words have 20 such stretches; 20 words of them have 16."""
+    names = [f"word{n}" for n in range(24)]
+    other = [*names[:shared], *(f"other{n}" for n in range(9))]
+    assert duplicates(passage("a", " ".join(other)), passage("b", " ".join(names))) == repeats
+
+
+@pytest.mark.parametrize(("cosine", "kept"), [(0.96, 2), (0.98, 1)])
+def test_the_seed_policy_drops_what_means_the_same(cosine, kept):
+    vectors = [[1.0, 0.0], [cosine, (1 - cosine**2) ** 0.5]]
+    store = MemoryStore([passage("a", prose("river")), passage("b", prose("tower"))], vectors)
+    settings = Settings.load({})
+    context = pack(
+        "river?", store.candidates(), store=store, settings=settings, budget=900, policy="seed"
+    )
+    assert len(context.passages) == kept
+
+
+def test_the_baseline_counts_four_characters_as_a_token():
+    store = MemoryStore([passage("a", "mountain " * 100)])
+    context = pack(
+        "mountain?",
+        store.candidates(),
+        store=store,
+        settings=Settings.load({}),
+        budget=25,
+        policy="baseline",
+    )
+    assert len(context.text) == 100

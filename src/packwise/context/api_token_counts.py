@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -59,35 +60,24 @@ def pack_by_api_count(
             fix=f"set TOKENIZER_MODEL to a Claude model and {KEY_VARIABLE}, "
             "or PACKWISE_TOKEN_COUNTS=local",
         )
-    try:
-        return _pack_by_count(pack_with, llm.count_tokens, model, budget)
-    finally:
-        llm.close()
-
-
-def _pack_by_count(
-    pack_with: Callable[[TokenCounter], Context],
-    count: Callable[[str], int],
-    model: str,
-    budget: int,
-) -> Context:
     base = token_counter("o200k_base")
     estimate = token_counter(model)
-    context = pack_with(estimate)
-    for _ in range(_MOST_CALLS):
-        if not context.text:
-            break
-        tokens = count(context.text)
-        trace = replace(context.trace, tokens=tokens, exact=True)
-        counted = replace(context, tokens=tokens, trace=trace)
-        full = isinstance(estimate, ScaledCounter) or tokens >= budget * _WELL_FILLED
-        if tokens <= budget and full:
-            return counted
-        # Too much, or the margin is so large that more of the answer may fit.
-        ratio = tokens / max(1, base.count(context.text))
-        estimate = ScaledCounter(model, base, ratio * _MARGIN)
-        again = pack_with(estimate)
-        if again.text == context.text and tokens <= budget:
-            return counted
-        context = again
+    with closing(llm):
+        context = pack_with(estimate)
+        for _ in range(_MOST_CALLS):
+            if not context.text:
+                break
+            tokens = llm.count_tokens(context.text)
+            trace = replace(context.trace, tokens=tokens, exact=True)
+            counted = replace(context, tokens=tokens, trace=trace)
+            full = isinstance(estimate, ScaledCounter) or tokens >= budget * _WELL_FILLED
+            if tokens <= budget and full:
+                return counted
+            # Too much, or the margin is so large that more of the answer may fit.
+            ratio = tokens / max(1, base.count(context.text))
+            estimate = ScaledCounter(model, base, ratio * _MARGIN)
+            again = pack_with(estimate)
+            if again.text == context.text and tokens <= budget:
+                return counted
+            context = again
     return pack_with(token_counter(model))

@@ -96,28 +96,10 @@ class PoolEntry(NamedTuple):
     def final(self) -> float:
         return _final(self.scores)
 
-    def dropped(
-        self,
-        reason: DropReason,
-        of: str | None = None,
-        novelty: float | None = None,
-        mass: float | None = None,
-        tokens: int | None = None,
-    ) -> Dropped:
+    def dropped(self, reason: DropReason, of: str | None = None, **numbers: Any) -> Dropped:
         """The trace of this entry, when it is not in the context."""
-        return Dropped(
-            self.id,
-            reason,
-            of,
-            self.passage.document,
-            self.rank,
-            self.scores,
-            self.quality,
-            self.answer.bonus,
-            novelty,
-            mass,
-            tokens,
-        )
+        known = (self.passage.document, self.rank, self.scores, self.quality, self.answer.bonus)
+        return Dropped(self.id, reason, of, *known, **numbers)
 
     def selected(self, marker: int, tokens: int, shown: int, value: EntryValue) -> Selected:
         """The trace of this entry, when ``shown`` units of it are in the context."""
@@ -239,15 +221,9 @@ def unread_entries(candidates: Sequence[Candidate]) -> list[PoolEntry]:
     nothing = passage_features("")
     return [
         PoolEntry(
-            found.key,
-            found.passage,
-            found.scores,
-            rank,
+            *(found.key, found.passage, found.scores, rank),
             replace(nothing, units=((0, len(found.passage.text)),)),
-            quality=None,
-            exemption=None,
-            answer=NO_ANSWER,
-            matching=0,
+            *(None, None, NO_ANSWER, 0),
         )
         for rank, found in enumerate(_best_first(candidates), start=1)
     ]

@@ -27,7 +27,6 @@ from packwise.context.trace import (
     Dropped,
     DropReason,
     PackingTrace,
-    Selected,
     json_value,
 )
 from packwise.errors import UsageError
@@ -164,16 +163,12 @@ class _Packing:
         )
         draft = result.draft
         layout, tokens = self._within_budget(draft)
-        values = {draft.entries[i].id: result.values[i] for i in draft.selected()}
-        selected = self._selected(layout, values)
-        dropped = (*pool.dropped, *result.skipped, *_dropped(result))
         return self._context(
             layout,
             tokens,
-            selected,
-            sorted(dropped, key=lambda one: one.rank),
+            {draft.entries[i].id: result.values[i] for i in draft.selected()},
+            sorted((*pool.dropped, *result.skipped, *_dropped(result)), key=lambda one: one.rank),
             method=result.method,
-            coverage=min(1.0, sum((one.value for one in selected), 0.0)),
             unfiltered=pool.unfiltered,
             caps=result.caps,
         )
@@ -186,12 +181,10 @@ class _Packing:
         return self._context(
             layout,
             self.counter.count(layout.text),
-            self._selected(layout, {}),
+            {},
             [entry.dropped(DropReason.OVER_BUDGET) for entry in left],
             method="characters",
-            coverage=0.0,
             unfiltered=True,
-            caps=(),
         )
 
     def _within_budget(self, draft: ContextDraft) -> tuple[Layout, int]:
@@ -207,27 +200,24 @@ class _Packing:
                 return layout, tokens
             draft.remove_lowest()
 
-    def _selected(self, layout: Layout, values: Mapping[str, EntryValue]) -> tuple[Selected, ...]:
-        return tuple(
-            part.entry.selected(marker, tokens, shown, values.get(part.entry.id, EntryValue()))
-            for marker, excerpt in enumerate(layout.excerpts, start=1)
-            for part, tokens, shown in zip(
-                excerpt.parts, self.counter.count_many(excerpt.added), excerpt.shown, strict=True
-            )
-        )
-
     def _context(
         self,
         layout: Layout,
         tokens: int,
-        selected: tuple[Selected, ...],
+        values: Mapping[str, EntryValue],
         dropped: Sequence[Dropped],
         *,
         method: str,
-        coverage: float,
         unfiltered: bool,
-        caps: Sequence[Cap],
+        caps: Sequence[Cap] = (),
     ) -> Context:
+        selected = tuple(
+            part.entry.selected(marker, added, shown, values.get(part.entry.id, EntryValue()))
+            for marker, excerpt in enumerate(layout.excerpts, start=1)
+            for part, added, shown in zip(
+                excerpt.parts, self.counter.count_many(excerpt.added), excerpt.shown, strict=True
+            )
+        )
         trace = PackingTrace(
             question=self.builder.question,
             question_kind=self.builder.kind.value,
@@ -238,7 +228,7 @@ class _Packing:
             budget=self.budget,
             tokens=tokens,
             header_tokens=max(0, tokens - sum(one.tokens for one in selected)),
-            coverage=coverage,
+            coverage=min(1.0, sum((one.value for one in selected), 0.0)),
             unfiltered=unfiltered,
             settings=_packing_settings(self.settings),
             selected=selected,
@@ -261,7 +251,8 @@ def _dropped(result: PolicyResult) -> list[Dropped]:
         if entry.attached_to is None and not result.draft.units[i]:
             reason, of = result.reasons.get(i, (DropReason.OVER_BUDGET, None))
             value = result.values[i]
-            dropped.append(entry.dropped(reason, of, value.novelty, value.mass, value.cost))
+            numbers = {"novelty": value.novelty, "mass": value.mass, "tokens": value.cost}
+            dropped.append(entry.dropped(reason, of, **numbers))
     return dropped
 
 
