@@ -1,6 +1,6 @@
 """Several sources make one build, and every id is there once."""
 
-from packwise.sources import combine, source_ids
+from packwise.sources import combine, combined_ids
 
 
 def hrefs(document):
@@ -74,23 +74,23 @@ def test_ids_do_not_depend_on_what_can_be_read(folder, opened):
     expected = {"x.md", "docs/x.md", "docs-2/x.md"}
     found = opened(*roots)
     assert {*found.documents} == expected
-    assert source_ids(found.sources) == expected
+    assert combined_ids(found.sources) == expected
     for root in roots[:2]:
         (root / "x.md").write_bytes(b"\0\0")
     broken = opened(*roots)
     assert [document.text for document in broken.documents.values()] == ["text c"]
     assert list(broken.items) == ["docs-2/x.md"]
     assert len(broken.problems) == 2
-    assert source_ids(broken.sources) == expected
+    assert combined_ids(broken.sources) == expected
     assert broken.hashes["docs-2/x.md"] == found.hashes["docs-2/x.md"]
 
 
 def test_ids_of_one_source_and_of_the_same_place_twice(folder, opened):
     root = folder({"a.md": "x", "rows.jsonl": '{"id": "r", "text": "row"}\n', "bad.md": b"\0"})
-    assert source_ids(opened(root).sources) == {"a.md", "bad.md", "rows.jsonl/r"}
-    assert source_ids(opened(root, root).sources) == {"a.md", "bad.md", "rows.jsonl/r"}
+    assert combined_ids(opened(root).sources) == {"a.md", "bad.md", "rows.jsonl/r"}
+    assert combined_ids(opened(root, root).sources) == {"a.md", "bad.md", "rows.jsonl/r"}
 
 
 def test_no_source_holds_nothing():
     assert list(combine([])) == []
-    assert source_ids([]) == set()
+    assert combined_ids([]) == set()

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from packwise.errors import StoreError, UsageError
@@ -54,3 +57,22 @@ def test_a_server_that_is_not_there_is_named_in_one_line(monkeypatch):
     with pytest.raises(StoreError, match=r"127\.0\.0\.1:9 does not answer") as caught:
         open_qdrant("qdrant+http://127.0.0.1:9/docs")
     assert "\n" not in str(caught.value)
+
+
+def test_without_the_client_one_line_says_what_to_install():
+    program = (
+        "import sys\n"
+        "sys.modules['qdrant_client'] = None\n"
+        "from packwise.errors import StoreError\n"
+        "from packwise.stores.locate import create_or_open_store, open_store, same_store\n"
+        "for use in (open_store, create_or_open_store, lambda a: same_store(a, 'pack')):\n"
+        "    try:\n"
+        "        use('qdrant+http://localhost/docs')\n"
+        "    except StoreError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    line = "the package qdrant-client is not installed -> pip install 'packwise[qdrant]'"
+    assert done.stdout.splitlines() == [line] * 3

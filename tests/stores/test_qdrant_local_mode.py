@@ -5,6 +5,7 @@ import pytest
 from store_world import EMBEDDER, fill, keyword, make, near, vector_of
 
 from packwise.errors import EmbedderMismatch, StoreMissing
+from packwise.language import names
 from packwise.language.analyzer import terms
 from packwise.stores.keyword_index import term_hash
 from packwise.stores.qdrant.points import indexed_prefixes, is_indexed_prefix
@@ -62,6 +63,28 @@ def test_another_embedder_gets_a_collection_of_its_own(store):
         writer.commit()
     assert store.info().dim == 8
     assert store.info().details["collection"] != first
+
+
+def test_entities_are_found_again_when_the_rules_change(store, monkeypatch):
+    curie = make("curie", "Marie Curie worked in Paris.", "Marie Curie was born in Warsaw.")
+    others = [make("paris", "Paris is a city.", title="Paris")]
+    fill(store, [curie, *others])
+    before, version = entities(store), store.info().version
+    assert before["marie curie"] == 2
+    fill(store, [curie, *others])
+    assert store.info().version == version
+    monkeypatch.setattr(names, "RULES", "other rules")
+    fill(store, [curie, *others])
+    assert store.info().version != version
+    assert store.state().rules == "other rules"
+    assert entities(store) == before
+    fill(store, [curie])
+    assert entities(store) == {**before, "paris": before["paris"] - 1}
+
+
+def entities(store) -> dict:
+    found = store.entities_named(["marie curie", "paris", "warsaw"])
+    return {key: entity.passages for key, entity in found.items()}
 
 
 def test_terms_are_weighed_as_bm25_is():

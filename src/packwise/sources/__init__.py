@@ -2,11 +2,11 @@
 
 ``open_source(argument)`` returns a ``Source``. ``combine(sources)`` yields an ``Item`` for each
 document that can be read and a ``Problem`` for each that cannot. An item's ``source_hash``
-says whether it has changed; ``read()`` parses it. ``source_ids(sources)`` are the ids of all.
+says whether it has changed; ``read()`` parses it. ``combined_ids(sources)`` are the ids of all.
 """
 
-from packwise.sources.combine import combine, source_ids
+from packwise.sources.combine import combine, combined_ids
 from packwise.sources.files import open_source
 from packwise.sources.source_items import Entry, Item, Problem, Source
 
-__all__ = ["Entry", "Item", "Problem", "Source", "combine", "open_source", "source_ids"]
+__all__ = ["Entry", "Item", "Problem", "Source", "combine", "combined_ids", "open_source"]

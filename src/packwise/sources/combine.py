@@ -32,7 +32,7 @@ def combine(sources: Sequence[Source]) -> Iterator[Entry]:
             yield entry
 
 
-def source_ids(sources: Sequence[Source]) -> set[str]:
+def combined_ids(sources: Sequence[Source]) -> set[str]:
     """The ids that ``combine`` gives to all documents, also to those that cannot be read."""
     renamings = _renamings(_distinct(sources))
     return {renaming.final(id) for renaming, ids in renamings for id in ids}

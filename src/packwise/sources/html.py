@@ -35,6 +35,7 @@ _BLOCKS = frozenset(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
+_WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
 _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
@@ -124,12 +125,12 @@ class _HtmlReader:
         self._after_term = False
         self._rows: list[list[LinkedText]] | None = None
         self._cell: TextBuilder | None = None
-        self._enters: dict[str, Callable[[LexborNode], bool]] = {
-            "a": self._enter_link,
+        self._enters: dict[str, Callable[[LexborNode], None]] = {
+            **dict.fromkeys((*_BLOCKS, "dt"), lambda node: self._break()),
+            "a": lambda node: self._text.open_link(node.attributes.get("href") or ""),
             "br": self._enter_break,
-            "dt": self._enter_block,
-            "img": self._enter_image,
-            "li": self._enter_item,
+            "img": lambda node: self._write(node.attributes.get("alt") or ""),
+            "li": lambda node: self._at_item(builder.open_item),
             "pre": self._enter_code,
             "table": self._enter_table,
             "tr": self._enter_row,
@@ -138,10 +139,11 @@ class _HtmlReader:
             **dict.fromkeys(_CELLS, self._enter_cell),
         }
         self._leaves: dict[str, Callable[[], None]] = {
+            **dict.fromkeys(_BLOCKS, self._break),
             "a": lambda: self._text.close_link(),
             "dl": self._flush,
             "dt": self._leave_term,
-            "li": self._leave_item,
+            "li": lambda: self._at_item(builder.close_item),
             "table": self._leave_table,
             **dict.fromkeys(_HEADINGS, self._leave_heading),
             **dict.fromkeys(_LISTS, self._leave_list),
@@ -177,8 +179,8 @@ class _HtmlReader:
         if tag in _SECTIONING:
             self._inside += 1
         if enter := self._enters.get(tag):
-            return enter(node)
-        return self._enter_block(node) if tag in _BLOCKS else True
+            enter(node)
+        return tag not in _WITHOUT_CHILDREN
 
     def _leave(self, node: LexborNode) -> None:
         tag = node.tag or ""
@@ -186,8 +188,6 @@ class _HtmlReader:
             self._inside -= 1
         if leave := self._leaves.get(tag):
             leave()
-        elif tag in _BLOCKS:
-            self._break()
 
     def _is_dropped(self, tag: str, node: LexborNode) -> bool:
         if tag in _DROPPED or (tag in _OUTSIDE and not self._inside):
@@ -223,62 +223,39 @@ class _HtmlReader:
         self._after_term = False
         self._builder.paragraph(self._inline.finish())
 
-    def _enter_block(self, node: LexborNode) -> bool:
-        self._break()
-        return True
-
-    def _enter_link(self, node: LexborNode) -> bool:
-        self._text.open_link(node.attributes.get("href") or "")
-        return True
-
-    def _enter_break(self, node: LexborNode) -> bool:
+    def _enter_break(self, node: LexborNode) -> None:
         if self._cell is not None or self._heading or self._inline.at_line_start:
             self._break()
         else:
             self._inline.write("\n")
-        return False
 
-    def _enter_image(self, node: LexborNode) -> bool:
-        self._write(node.attributes.get("alt") or "")
-        return False
-
-    def _enter_code(self, node: LexborNode) -> bool:
+    def _enter_code(self, node: LexborNode) -> None:
         for line_break in node.css("br"):
             line_break.replace_with("\n")
         self._flush()
         self._builder.code(node.text())
-        return False
 
-    def _enter_heading(self, node: LexborNode) -> bool:
+    def _enter_heading(self, node: LexborNode) -> None:
         if not self._heading:
             self._flush()
             self._heading = _HEADINGS[node.tag or ""]
-        return True
 
     def _leave_heading(self) -> None:
         if self._heading:
             level, self._heading = self._heading, 0
             self._builder.heading(level, self._inline.finish())
 
-    def _enter_list(self, node: LexborNode) -> bool:
+    def _enter_list(self, node: LexborNode) -> None:
         if self._cell is None:
             self._flush()
             start = node.attributes.get("start") or ""
             number = int(start) if _NUMBER.fullmatch(start) else 1
             self._builder.open_list(ordered=node.tag == "ol", start=number)
-        return True
 
     def _leave_list(self) -> None:
         if self._cell is None:
             self._flush()
             self._builder.close_list()
-
-    def _enter_item(self, node: LexborNode) -> bool:
-        self._at_item(self._builder.open_item)
-        return True
-
-    def _leave_item(self) -> None:
-        self._at_item(self._builder.close_item)
 
     def _at_item(self, change: Callable[[], None]) -> None:
         if self._cell is None:
@@ -295,14 +272,13 @@ class _HtmlReader:
             self._inline.write("\n")
             self._after_term = True
 
-    def _enter_table(self, node: LexborNode) -> bool:
+    def _enter_table(self, node: LexborNode) -> None:
         self._break()
         # A query also matches the element it starts from, so it starts from the children.
         layout = any(child.css_first(_LAYOUT) is not None for child in node.iter())
         if self._rows is None and not self._heading and not layout:
             self._flush()
             self._rows = []
-        return True
 
     def _leave_table(self) -> None:
         if self._rows is None or self._cell is not None:
@@ -312,19 +288,17 @@ class _HtmlReader:
             self._builder.table(self._rows)
             self._rows = None
 
-    def _enter_row(self, node: LexborNode) -> bool:
+    def _enter_row(self, node: LexborNode) -> None:
         if self._rows is None:
             self._break()
         else:
             self._rows.append([])
-        return True
 
-    def _enter_cell(self, node: LexborNode) -> bool:
+    def _enter_cell(self, node: LexborNode) -> None:
         if self._rows:
             self._cell = TextBuilder()
         else:
             self._break()
-        return True
 
     def _leave_cell(self) -> None:
         if self._rows and self._cell is not None:

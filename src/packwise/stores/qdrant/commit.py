@@ -6,16 +6,16 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from qdrant_client import models
 
+from packwise.language import names
 from packwise.language.analyzer import ANALYZER
 from packwise.language.entities import AliasIndex
-from packwise.language.names import RULES
 from packwise.stores.checks import Identity
 from packwise.stores.entity_extraction import turnover
 from packwise.stores.keyword_index import term_hash
@@ -112,7 +112,9 @@ class QdrantCommit:
 
     def __post_init__(self) -> None:
         remaining = {name: row for name, row in self.live.items() if name not in self.removed}
-        self._before = _DocumentSet(self.live)
+        # Entities that were found by other rules are all found again; their points end.
+        self._known = self.state if self.state and self.state.rules == names.RULES else None
+        self._before = _DocumentSet(self.live if self._known else {})
         self._after = _DocumentSet({**remaining, **self.staged})
         replaced = [self.live[name] for name in self.staged if name in self.live]
         self._ending = [*self.removed.values(), *replaced]
@@ -145,8 +147,11 @@ class QdrantCommit:
             passages = [owned, *has(tag("passages"))]
             for record in self.reader.find(state, passages, ["terms", "length"]):
                 self._count_terms(record.payload, -1)
-            for record in self.reader.find(state, [owned, *has(tag("kind", "told"))], TOLD_FIELDS):
+            for record in self._findings([owned, *has(tag("kind", "told"))]):
                 self._entities.remove(record.payload)
+        if self._known is None:
+            stale = [has_any(tag("kind", kind) for kind in ("told", "entity"))]
+            self._ended += [record.id for record in self.reader.find(state, stale, ["born"])]
 
     def _add_staged(self) -> None:
         def read(record: Any) -> Payload:
@@ -163,7 +168,7 @@ class QdrantCommit:
         """Read again the remaining passages that may mention other entities than before."""
         for batch in batched(sorted(self._affected(state))):
             by = [has_any(tag("told by", key) for key in batch)]
-            before = {r.payload["passage"]: r for r in self.reader.find(state, by, TOLD_FIELDS)}
+            before = {record.payload["passage"]: record for record in self._findings(by)}
             changed: list[Payload] = []
             for record in self.server.call("retrieve", self.collection, batch, with_payload=_READ):
                 point = self._entity_point(record)
@@ -179,9 +184,12 @@ class QdrantCommit:
 
     def _affected(self, state: QdrantState) -> set[int]:
         """The passages of remaining documents that mention an alias that is gone, link to a
-        document with another first alias, or contain a new alias."""
+        document with another first alias, or contain a new alias; all if the rules changed."""
         before, after = self._before, self._after
         remaining = {row.key: n for n, row in after.rows.items() if n not in self.staged}
+        if self._known is None:
+            records = self.reader.find(state, has(tag("passages")), ["owner"])
+            return {record.id for record in records if record.payload["owner"] in remaining}
         keys: set[int] = set()
         change = turnover(before.aliases, after.aliases)
         for batch in batched(sorted(change.went)):
@@ -208,6 +216,10 @@ class QdrantCommit:
             )
         return keys
 
+    def _findings(self, conditions: Sequence[Any]) -> Iterable[Any]:
+        """What was found in passages before, unless it is all found again."""
+        return self.reader.find(self._known, conditions, TOLD_FIELDS) if self._known else ()
+
     def _entity_point(self, record: Any) -> Payload:
         """What a passage mentions and states, as a point of the new generation."""
         name = record.payload["document"]
@@ -227,9 +239,9 @@ class QdrantCommit:
         self._entities.titles(key for key in keys if before.titled(key) != after.titled(key))
         for batch in batched(self._entities.keys, 1000):
             old: dict[str, Payload] = {}
-            if self.state is not None:
+            if self._known is not None:
                 wanted = [has_any(tag("entity", key) for key in batch)]
-                for record in self.reader.find(self.state, wanted):
+                for record in self.reader.find(self._known, wanted):
                     old[record.payload["key"]] = record.payload
                     self._ended.append(record.id)
             entities = (
@@ -319,7 +331,7 @@ class QdrantCommit:
             terms=self._terms,
             weighed=self.assumed_length,
             analyzer=ANALYZER,
-            rules=RULES,
+            rules=names.RULES,
             created_at=self.previous.created_at if self.previous else now(),
             updated_at=now(),
             committed=time.time(),

@@ -12,6 +12,7 @@ from qdrant_client import models
 
 from packwise.documents import Document, Passage
 from packwise.errors import StoreError, UsageError
+from packwise.language import names
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import Identity, embedders_would_mix, other_embedder, passage_vectors
@@ -166,7 +167,7 @@ class QdrantWriter(Build):
                 raise embedders_would_mix(previous.documents, previous.identity)
             changed = sum(name in self._live for name in staged)
             passages = self._state.passages if self._state else 0
-            if staged or removed or self._state is None:
+            if staged or removed or not self._state or self._state.rules != names.RULES:
                 state = QdrantCommit(
                     server=self._server,
                     alias=self._address.collection,
