@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from packwise.answering import synthesis
 from packwise.answering.answer import (
@@ -36,7 +35,7 @@ from packwise.context.layout import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
 from packwise.errors import ModelError, SettingError, UsageError
 from packwise.language.analyzer import terms
-from packwise.models.base import CrossEncoder, Embedder, TokenCounter
+from packwise.models.base import CrossEncoder, TokenCounter
 from packwise.models.llm import LanguageModel
 from packwise.models.tokens import token_counter
 from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
@@ -112,17 +111,13 @@ class _AskRun:
         return answer
 
     def _degrade(self, *lines: str) -> None:
-        for line in lines:
-            if line not in self._trace.degraded:
-                self._trace.degraded.append(line)
+        self._trace.degraded = list(dict.fromkeys([*self._trace.degraded, *lines]))
 
     def _model(self) -> LanguageModel | None:
         if not self._options.synthesis and self._options.expansion != "llm":
             return None
-        if self._options.llm is not None:
-            return self._options.llm
         try:
-            return self._tools.llm()
+            return self._options.llm or self._tools.llm()
         except ModelError as error:
             self._degrade(f"no language model: {error}")
             return None
@@ -157,16 +152,11 @@ class _AskRun:
         return expanded.alternatives
 
     def _rank(self, alternatives: tuple[str, ...] = ()) -> Ranking:
-        options = self._options
-        given: dict[str, Any] = {
-            "mode": options.mode,
-            "fusion": options.fusion,
-            "where": options.where,
-            "graph": options.graph,
-            "rerank": options.rerank,
-            "alternatives": alternatives or None,
-        }
+        names = ("mode", "fusion", "where", "graph", "rerank")
+        given = {name: getattr(self._options, name) for name in names}
         given = {name: value for name, value in given.items() if value is not None}
+        if alternatives:
+            given["alternatives"] = alternatives
         depth = self._settings.context_candidates
         return self._tools.search(self._full_question, depth, **given)
 
@@ -232,12 +222,9 @@ class _AskRun:
         keys = [key for key in dict.fromkeys(self._options.extra) if key not in known]
         if not keys:
             return candidates
+        embedder, where = self._tools.embedder(), self._options.where
         scorer = PassageScorer.of_question(
-            self._full_question,
-            self._store,
-            self._tools.embedder(),
-            self._settings,
-            self._options.where,
+            self._full_question, self._store, embedder, self._settings, where
         )
         # The caller asked for them: they rank with the best that search found, in their order.
         best = max((hit.scores.final for hit in candidates), default=1.0)
@@ -319,7 +306,10 @@ class _AskRun:
         self, model: LanguageModel, candidates: Sequence[Candidate], examples: list[FewShotExample]
     ) -> tuple[Context, tuple[NumberedPassage, ...], list[FewShotExample]] | None:
         """What to send: the whole prompt fits the budget, with rules, examples and fences."""
-        counter = self._counter(model)
+        try:
+            counter = token_counter(model.name)
+        except SettingError:  # The tokens of this model are not published.
+            counter = token_counter(self._settings.tokenizer_model)
         budget = self._options.budget
         budget = self._settings.context_token_budget if budget is None else budget
         room = budget
@@ -342,13 +332,6 @@ class _AskRun:
                     f"no synthesis: a budget of {budget} tokens leaves no room for passages"
                 )
                 return None
-
-    def _counter(self, model: LanguageModel) -> TokenCounter:
-        try:
-            return token_counter(model.name)
-        except SettingError:
-            # The tokens of this model are not published.
-            return token_counter(self._settings.tokenizer_model)
 
     def _examples(self) -> list[FewShotExample]:
         if not self._options.few_shot or self._tools.few_shot is None:
@@ -381,12 +364,18 @@ class _AskRun:
         context.save_trace(self._settings)
         with self._trace.stage("extract") as stage:
             known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
+            # Sentences that were left out are a paragraph border.
+            passages = [
+                replace(item, text=item.text.replace(LINE_GAP, "\n\n").replace(GAP, "\n\n"))
+                for item in self._passages(context, candidates)
+            ]
+            by_words = self._options.mode == "keyword" or self._settings.sentence_judge == "off"
             found = extract(
                 self._question,
-                [_without_gaps(item) for item in self._passages(context, candidates)],
+                passages,
                 statistics=self._store.term_statistics(known),
                 cross_encoder=self._cross_encoder(),
-                embedder=self._sentence_embedder(),
+                embedder=None if by_words else self._tools.embedder(),
             )
             stage.note(sentences=len(found.sentences), short=found.short is not None)
         if not context.passages:
@@ -413,11 +402,6 @@ class _AskRun:
         except ModelError as error:
             self._degrade(f"no cross-encoder: {error}")
             return None
-
-    def _sentence_embedder(self) -> Embedder | None:
-        if self._options.mode == "keyword" or self._settings.sentence_judge == "off":
-            return None
-        return self._tools.embedder()
 
     def _answer(
         self,
@@ -460,8 +444,3 @@ class _AskRun:
             context=context,
             cypher_query=None if query_type == GATED else self._options.cypher_query,
         )
-
-
-def _without_gaps(item: NumberedPassage) -> NumberedPassage:
-    """The passage with a paragraph border where sentences were left out."""
-    return replace(item, text=item.text.replace(LINE_GAP, "\n\n").replace(GAP, "\n\n"))

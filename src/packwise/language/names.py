@@ -182,8 +182,11 @@ def title_aliases(title: str) -> tuple[str, ...]:
     module, dash, _ = plain.partition(" — ")
     if dash and _IDENTIFIER.fullmatch(module):
         forms.append(module)
-    keys = dict.fromkeys(_alias_key(form) for form in forms)
-    return tuple(key for key in keys if _can_be_named(key))
+    keys = dict.fromkeys(
+        fold(form.removesuffix("()")) if _IDENTIFIER.fullmatch(form) else name_key(form)
+        for form in forms
+    )
+    return tuple(key for key in keys if key.count(" ") < MOST_NAME_WORDS and _can_be_named(key))
 
 
 class KeyMatcher:
@@ -413,13 +416,6 @@ def _called(text: str) -> Iterator[Name]:
         key = name_key(match[1])
         if _can_be_named(key) and key.count(" ") < MOST_NAME_WORDS:
             yield Name(match[1], key, Kind.TERM, match.start(1), match.end(1))
-
-
-def _alias_key(form: str) -> str:
-    if _IDENTIFIER.fullmatch(form):
-        return fold(form.removesuffix("()"))
-    key = name_key(form)
-    return key if key.count(" ") < MOST_NAME_WORDS else ""
 
 
 def _used_as_name(words: _Words, at: int, length: int, cased: bool) -> bool | None:

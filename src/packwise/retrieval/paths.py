@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from packwise.errors import UsageError
 from packwise.language.names import name_key, names_in, title_aliases
 from packwise.stores.base import Key, Store
-from packwise.stores.knowledge import Entity, EntityId, Place
+from packwise.stores.knowledge import Entity, EntityId, Held, Place
 
 MOST_HOPS = 6
 MOST_PATHS = 5
@@ -157,8 +157,7 @@ def find_paths(
     return paths[:most]
 
 
-@dataclass(frozen=True, slots=True)
-class _EntityEdge:
+class _EntityEdge(NamedTuple):
     """A relation between two nodes."""
 
     near: str
@@ -178,14 +177,14 @@ class _EntityGraph:
 
     def add(self, entity: Entity) -> str:
         """The node of an entity: an alias of one article is that article."""
-        articles = dict.fromkeys(titled.article for titled in entity.titled)
-        node = next(iter(articles)) if len(articles) == 1 else entity.key
-        label = entity.titled[0].title if len(articles) == 1 else entity.label or entity.key
+        articles = {titled.article: titled.title for titled in reversed(entity.titled)}
+        node, label = entity.key, entity.label or entity.key
+        if len(articles) == 1:
+            ((node, label),) = articles.items()
         self.labels.setdefault(node, label)
         self._ids.setdefault(node, {})[entity.id] = None
-        self._documents.setdefault(node, {}).update(
-            dict.fromkeys(titled.document for titled in entity.titled)
-        )
+        documents = dict.fromkeys(titled.document for titled in entity.titled)
+        self._documents.setdefault(node, {}).update(documents)
         self._weights[node] = max(self._weights.get(node, 0), entity.passages)
         return node
 
@@ -197,125 +196,103 @@ class _EntityGraph:
         self._weights.setdefault(node, 1)
         return node
 
-    def surer(self, edge: _EntityEdge) -> _EntityEdge:
-        """The edge, as a link if the author of the mention made it one: from the far end of a
-        link only the mention shows."""
-        if edge.step.kind is not RelationKind.TITLE:
-            return edge
-        for node, far in ((edge.near, edge.far), (edge.far, edge.near)):
-            targets = self._documents.get(far, {})
-            for _, link in self._store.links(list(self._documents.get(node, ()))):
-                if link.target in targets:
-                    anchor = " ".join(link.anchor.split())
-                    step = self._step(node, RelationKind.LINK, far, edge.step.place, anchor)
-                    return _EntityEdge(edge.near, edge.far, step)
-        return edge
-
     def rarest(self, nodes: Iterable[str]) -> list[str]:
         ordered = sorted(nodes, key=lambda node: (self._weights.get(node, 1), node))
         return ordered[:_FOLLOWED]
 
+    def surest_step(self, edge: _EntityEdge) -> PathStep:
+        """The step of an edge, as a link if the author of the mention made it one: from the
+        far end of a link only the mention shows."""
+        if edge.step.kind is not RelationKind.TITLE:
+            return edge.step
+        for node, far in ((edge.near, edge.far), (edge.far, edge.near)):
+            targets = self._documents.get(far, {})
+            for _, link in self._store.links(list(self._documents.get(node, ()))):
+                if link.target in targets:
+                    return self._step(node, RelationKind.LINK, far, edge.step.place, link.anchor)
+        return edge.step
+
     def edges(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
         """Everything these nodes lead to, the surest relations first."""
-        self._complete(nodes)
-        yield from self._relations(nodes)
-        yield from self._links(nodes)
-        yield from self._own_mentions(nodes)
-        yield from self._mentioned(nodes)
-
-    def _complete(self, nodes: Sequence[str]) -> None:
-        """Look up the entities of nodes that were found as articles only."""
+        # Nodes that were found as articles have no entities yet.
         bare = [node for node in nodes if node not in self._ids]
         for key, entity in self._store.entities_named(bare).items():
             self._ids.setdefault(key, {})[entity.id] = None
+        owners = {name: node for node in nodes for name in self._documents.get(node, ())}
+        yield from self._relations(nodes)
+        yield from self._links(owners)
+        yield from self._own_mentions(owners)
+        yield from self._mentioned(nodes)
 
     def _relations(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
         found = self._store.relations_of(nodes, _RELATIONS)
         ends = list(dict.fromkeys(key for r in found for key in (r.source, r.target)))
         known = {key: self.add(e) for key, e in self._store.entities_named(ends).items()}
-        here = set(nodes)
         for relation in found:
             source = known.get(relation.source, relation.source)
             target = known.get(relation.target, relation.target)
-            for node in (source, target):
-                self.labels.setdefault(node, node)
+            names = [self.labels.setdefault(node, node) for node in (source, target)]
             step = PathStep(
-                self.labels[source],
+                names[0],
                 relation.relation,
-                self.labels[target],
+                names[1],
                 RelationKind.RELATION,
                 relation.place,
                 relation.context,
             )
-            if source in here:
+            if source in nodes:
                 yield _EntityEdge(source, target, step)
-            if target in here:
+            if target in nodes:
                 yield _EntityEdge(target, source, step)
 
-    def _links(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
-        owner = self._owners(nodes)
+    def _links(self, owners: Mapping[str, str]) -> Iterator[_EntityEdge]:
         links = [
-            (document, link)
-            for document, link in self._store.links(list(owner))
-            if link.target and link.target not in owner
+            (owners[document], link.target, link.anchor)
+            for document, link in self._store.links(list(owners))
+            if link.target and link.target not in owners
         ][:_LINKS]
-        targets = list(dict.fromkeys(link.target for _, link in links if link.target))
-        places = self._places(targets)
-        for document, link in links:
-            place = places.get(link.target or "")
-            if place is not None:
-                node, far = owner[document], self.add_article(place)
-                context = " ".join(link.anchor.split())
-                yield _EntityEdge(
-                    node, far, self._step(node, RelationKind.LINK, far, None, context)
-                )
+        targets = list(dict.fromkeys(target for _, target, _ in links))
+        places = {held.place.document: held.place for held in self._held(targets, 1)}
+        for node, target, anchor in links:
+            if target in places:
+                far = self.add_article(places[target])
+                step = self._step(node, RelationKind.LINK, far, None, anchor)
+                yield _EntityEdge(node, far, step)
 
-    def _own_mentions(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
+    def _own_mentions(self, owners: Mapping[str, str]) -> Iterator[_EntityEdge]:
         """What the passages of these articles name."""
-        owner = self._owners(nodes)
-        passages = self._store.passages_of(list(owner), _PASSAGES) if owner else {}
-        keys = [key for found in passages.values() for key in found]
-        for held in self._store.entities_of(keys).values() if keys else ():
-            node = owner[held.place.document]
-            for entity in held.entities:
-                far = self.add(entity)
-                if far != node:
-                    yield _EntityEdge(
-                        node, far, self._step(node, RelationKind.TITLE, far, held.place)
-                    )
+        for held in self._held(list(owners), _PASSAGES):
+            node = owners[held.place.document]
+            for far in map(self.add, held.entities):
+                step = self._step(node, RelationKind.TITLE, far, held.place)
+                yield _EntityEdge(node, far, step)
 
     def _mentioned(self, nodes: Sequence[str]) -> Iterator[_EntityEdge]:
         """The articles that name these nodes, and what they name in the same passage."""
-        owner = {id: node for node in nodes for id in self._ids.get(node, ())}
-        places = self._store.mentions(list(owner), _PLACES) if owner else {}
-        by_passage: dict[Key, list[str]] = {}
-        for id, found in places.items():
-            for place in found:
-                node, far = owner[id], self.add_article(place)
-                if far != node:
-                    yield _EntityEdge(node, far, self._step(far, RelationKind.TITLE, node, place))
-                by_passage.setdefault(place.key, []).append(node)
-        for key, held in self._store.entities_of(list(by_passage)).items() if by_passage else ():
-            for entity in held.entities:
-                far = self.add(entity)
-                for node in dict.fromkeys(by_passage[key]):
-                    if far != node:
-                        yield _EntityEdge(
-                            node, far, self._step(node, RelationKind.NAME, far, held.place)
-                        )
+        owners = {id: node for node in nodes for id in self._ids.get(node, ())}
+        places = self._store.mentions(list(owners), _PLACES) if owners else {}
+        by_passage: dict[Key, dict[str, None]] = {}
+        for id, place in ((id, place) for id, found in places.items() for place in found):
+            node, far = owners[id], self.add_article(place)
+            yield _EntityEdge(node, far, self._step(far, RelationKind.TITLE, node, place))
+            by_passage.setdefault(place.key, {})[node] = None
+        held = self._store.entities_of(list(by_passage)) if by_passage else {}
+        for key, found in held.items():
+            for far in map(self.add, found.entities):
+                for node in by_passage[key]:
+                    step = self._step(node, RelationKind.NAME, far, found.place)
+                    yield _EntityEdge(node, far, step)
 
-    def _owners(self, nodes: Sequence[str]) -> dict[str, str]:
-        return {name: node for node in nodes for name in self._documents.get(node, ())}
-
-    def _places(self, documents: Sequence[str]) -> Mapping[str, Place]:
-        first = self._store.passages_of(documents, 1) if documents else {}
-        keys = [key for found in first.values() for key in found]
-        held = self._store.entities_of(keys).values() if keys else ()
-        return {found.place.document: found.place for found in held}
+    def _held(self, documents: Sequence[str], most: int) -> Iterable[Held]:
+        """What the first passages of these documents mention."""
+        passages = self._store.passages_of(documents, most) if documents else {}
+        keys = [key for found in passages.values() for key in found]
+        return self._store.entities_of(keys).values() if keys else ()
 
     def _step(
-        self, source: str, kind: RelationKind, target: str, place: Place | None, context: str = ""
+        self, source: str, kind: RelationKind, target: str, place: Place | None, anchor: str = ""
     ) -> PathStep:
+        context = " ".join(anchor.split())
         return PathStep(
             self.labels[source], _WORDS[kind], self.labels[target], kind, place, context
         )
@@ -348,7 +325,7 @@ class _Frontier:
 
 
 def _join(graph: _EntityGraph, first: _Frontier, second: _Frontier, node: str) -> EntityPath:
-    ahead, back = first.way(node), second.way(node)
-    nodes = [*(edge.near for edge in ahead), node, *(edge.near for edge in reversed(back))]
-    steps = [graph.surer(edge).step for edge in (*ahead, *reversed(back))]
+    ahead, back = first.way(node), second.way(node)[::-1]
+    nodes = [*(edge.near for edge in ahead), node, *(edge.near for edge in back)]
+    steps = [graph.surest_step(edge) for edge in (*ahead, *back)]
     return EntityPath(tuple(graph.labels[name] for name in nodes), tuple(steps))
