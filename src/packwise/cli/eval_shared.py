@@ -54,7 +54,7 @@ def prepare(
 ) -> Asked:
     """Read the questions and find their store: the one given, the pack they lie in, or one
     built from their corpus. Remarks on what makes figures differ go to standard error."""
-    from packwise.cli.progress import BuildProgress
+    from packwise.cli.progress import ProgressBars
     from packwise.evaluation.cache import cached_store
     from packwise.evaluation.coverage_check import within_reach
     from packwise.evaluation.goldens import QUESTIONS, load_questions, resolve
@@ -66,7 +66,7 @@ def prepare(
         store = place
     if store is None:
         store = str(
-            cached_store(dataset, settings, BuildProgress(f"building {clean(dataset.name)}"))
+            cached_store(dataset, settings, ProgressBars(f"building {clean(dataset.name)}"))
         )
     opened = open_store(store)
     try:
