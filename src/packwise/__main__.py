@@ -1,4 +1,4 @@
-"""``python -m packwise`` is ``packwise``."""
+"""Runs ``packwise`` as ``python -m packwise``."""
 
 from packwise.cli import main
 

@@ -232,3 +232,39 @@ class TestBadInput:
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
         assert done.stdout == "{"
         assert done.stderr == ""
+
+
+class TestPipes:
+    """Text in a pipe stays on one line, however long the paths in it are."""
+
+    @pytest.fixture
+    def long_folder(self, tmp_path):
+        folder = tmp_path / ("a-long-folder-name-" * 6) / ("and another one " * 8).strip()
+        folder.mkdir(parents=True)
+        return folder
+
+    def test_a_note_of_a_build(self, long_folder, tmp_path):
+        (long_folder / "page.md").write_text("# Page\n\nThis page can be read.\n")
+        (long_folder / "broken.md").write_bytes(bytes(range(256)) * 20)
+        done = packwise("build", long_folder, "--out", long_folder / "the pack")
+        assert [line for line in done.stderr.splitlines() if "broken.md" in line] == [
+            line for line in done.stderr.splitlines() if line.startswith("not read: ")
+        ]
+        assert done.stdout.splitlines()[0] == str(long_folder / "the pack")
+
+    def test_an_error_and_a_result(self, long_folder, notes_pack):
+        missing = long_folder / "no pack is here"
+        assert str(missing) in one_line(packwise("search", missing, "key"))
+        done = packwise("copy", notes_pack, long_folder / "copy")
+        assert done.stdout.startswith(f"{long_folder / 'copy'}: 5 documents")
+        assert len(done.stdout.splitlines()) == 1
+
+    def test_a_passage_and_its_scores(self, long_folder):
+        text = (
+            "This page has one long sentence " + "that goes on and on and on " * 9 + "to the end."
+        )
+        (long_folder / "page.md").write_text(f"# Page\n\n{text}\n")
+        pack = long_folder / "pack"
+        packwise("build", long_folder, "--out", pack)
+        done = packwise("search", pack, "long sentence", "--full")
+        assert text in done.stdout.splitlines()

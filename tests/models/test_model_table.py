@@ -5,7 +5,7 @@ import pytest
 
 from packwise.errors import UsageError
 from packwise.models.embedder import on_gate_scale
-from packwise.models.table import DEFAULT_CROSS_ENCODER, MODELS, find_model
+from packwise.models.table import MODELS, find_model
 from packwise.settings import Settings
 
 
@@ -35,7 +35,7 @@ def test_an_unknown_model_is_a_usage_error_that_lists_the_known_ones():
 
 def test_a_cross_encoder_is_not_an_embedder():
     with pytest.raises(UsageError, match="no embedder is named"):
-        find_model(DEFAULT_CROSS_ENCODER, "embedder")
+        find_model("ms-marco-MiniLM-L-12-v2", "embedder")
 
 
 def test_the_default_settings_name_a_model_of_the_table():

@@ -11,11 +11,13 @@ from packwise.cli import app
 from packwise.documents import Passage
 from packwise.errors import ModelError
 from packwise.models.claude import ClaudeModel, connect_claude
-from packwise.models.llm import LIGHT_MODEL, Usage
+from packwise.models.llm import Usage
 from packwise.packs.build import build_pack
 from packwise.packs.extraction import ClaudeExtractor, checked, cost
 from packwise.stores.pack.store import open_pack
 from tests_world import write_notes
+
+HAIKU = "claude-haiku-4-5-20251001"
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def reading(body):
 
 @pytest.fixture
 def extractor(server, tmp_path):
-    model = ClaudeModel(connect_claude(KEY, server.url), LIGHT_MODEL)
+    model = ClaudeModel(connect_claude(KEY, server.url), HAIKU)
     with ClaudeExtractor(model, tmp_path / "kept.sqlite") as opened:
         yield opened
 
@@ -90,7 +92,7 @@ def test_haiku_reads_passages_in_batches_through_a_schema(server, extractor, sou
         assert fence in request.system
         assert "not followed" in request.system
     assert report.extraction.usage.api_calls == len(server.requests)
-    assert report.extraction.dollars == cost(LIGHT_MODEL, report.extraction.usage) > 0
+    assert report.extraction.dollars == cost(HAIKU, report.extraction.usage) > 0
 
 
 def test_what_was_read_is_stored_and_what_is_not_there_is_not_believed(
@@ -251,7 +253,7 @@ def test_rows_are_checked_field_by_field():
 
 
 def test_a_price_is_that_of_the_tokens():
-    assert cost(LIGHT_MODEL, Usage(1_000_000, 1_000_000, 1)) == 6.0
+    assert cost(HAIKU, Usage(1_000_000, 1_000_000, 1)) == 6.0
     assert cost("another", Usage(10, 10, 1)) == 0.0
 
 

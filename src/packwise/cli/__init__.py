@@ -1,4 +1,4 @@
-"""The command line, one module a command group."""
+"""The command line, one module per command group."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import click
 from packwise import __version__
 from packwise.errors import PackwiseError
 
-# Name, where it lives, one line of help: a command's module is imported when it is used.
+# Name, module and one line of help. A command's module is imported when it is used.
 _COMMANDS = {
     "build": ("packwise.cli.build:build", "Turn documents into a pack."),
-    "search": ("packwise.cli.search:search", "Find the passages that fit a query."),
+    "search": ("packwise.cli.search:search", "Find the best passages for a query."),
     "context": ("packwise.cli.context:context", "Pack the passages that answer a question."),
     "ask": ("packwise.cli.ask:ask", "Answer a question, with sources."),
-    "serve": ("packwise.cli.serve:serve", "Answer over HTTP, and keep the keys for it."),
-    "copy": ("packwise.cli.copy:copy", "Copy a store to another place, embeddings and all."),
+    "serve": ("packwise.cli.serve:serve", "Answer over HTTP, and manage its keys."),
+    "copy": ("packwise.cli.copy:copy", "Copy a store to another place, including embeddings."),
     "mcp": ("packwise.cli.mcp:mcp", "Offer stores to agents as tools."),
-    "pack": ("packwise.cli.pack:pack", "Look at, check, install and remove packs."),
+    "pack": ("packwise.cli.pack:pack", "Show, check, install and remove packs."),
     "db": ("packwise.cli.db:db", "Keep knowledge nodes in a PostgreSQL database."),
-    "models": ("packwise.cli.models:models", "List, verify and get the models."),
-    "settings": ("packwise.cli.settings:settings", "Show every setting and where it comes from."),
+    "models": ("packwise.cli.models:models", "List, verify and download the models."),
+    "settings": (
+        "packwise.cli.settings:settings",
+        "Show every setting and its origin.",
+    ),
     "eval": ("packwise.cli.evaluate:evaluate", "Measure retrieval on judged questions."),
     "calibrate": ("packwise.cli.calibrate:calibrate", "Fit a store's confidence to its answers."),
     "bench": ("packwise.cli.bench:bench", "Measure speed on this machine."),
@@ -31,7 +34,7 @@ _COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported only when they are called or asked for help."""
+    """A group that imports a command only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -51,7 +54,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="packwise")
 def app() -> None:
-    """Documents in, the passages that carry the answer out.
+    """Documents in, the passages that contain the answer out.
 
     A STORE is a pack folder, the name of an installed pack, postgresql://...,
     qdrant+http://HOST:PORT/COLLECTION or kuzu:PATH.
@@ -59,7 +62,7 @@ def app() -> None:
 
 
 def main() -> None:
-    """Run the command line: 0 when it did its work, 1 when it failed, 2 on wrong usage."""
+    """Run the command line. Exits with 0 on success, 1 on failure and 2 on wrong usage."""
     try:
         app.main(standalone_mode=False)
     except click.exceptions.Exit as stop:
@@ -70,9 +73,9 @@ def main() -> None:
     except PackwiseError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _fail("stopped; what was stored before is untouched", 130)
+        _fail("stopped; stored content is unchanged", 130)
     except BrokenPipeError:
-        # The reader of our output has left (`packwise search ... | head`): not a failure.
+        # Nothing reads our output any more (`packwise search ... | head`): not a failure.
         sys.stderr.close()
         sys.exit(0)
 

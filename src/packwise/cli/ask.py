@@ -1,4 +1,4 @@
-"""``packwise ask``: an answer with numbered citations, its sources, and how sure it is."""
+"""``packwise ask``: an answer with numbered citations, its sources and its confidence."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import clean, err, out, parse_where, print_json
-from packwise.settings import PACKING_POLICIES
+from packwise.candidates import EXPANSIONS, PACKING_POLICIES
+from packwise.cli.console import (
+    clean,
+    json_option,
+    note,
+    out,
+    parse_where,
+    print_json,
+    where_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,17 +26,19 @@ if TYPE_CHECKING:
     from packwise.answering.answer import Answer, Citation
 
 _BAR = 10
-_SURE, _LIKELY = 0.7, 0.5
+_HIGH, _FAIR = 0.7, 0.5
 
 
 @click.command()
 @click.argument("store")
 @click.argument("question")
 @click.option(
-    "--max-results", default=5, show_default=True, metavar="N", help="Articles to draw on, 1 to 20."
+    "--max-results", default=5, show_default=True, metavar="N", help="Articles to use, 1 to 20."
 )
-@click.option("--budget", type=int, default=None, metavar="N", help="Most tokens to send.")
-@click.option("--enhancements/--no-enhancements", default=True, help="All that follows, or none.")
+@click.option("--budget", type=int, metavar="N", help="Most tokens to send.")
+@click.option(
+    "--enhancements/--no-enhancements", default=True, help="Allow the steps below, or none of them."
+)
 @click.option("--enable-reranker/--no-reranker", "graph", default=None, help="Graph ranking.")
 @click.option("--enable-multidoc/--no-multidoc", "multidoc", default=True, help="Several articles.")
 @click.option("--enable-fewshot/--no-fewshot", "few_shot", default=True, help="Show examples.")
@@ -42,29 +52,23 @@ _SURE, _LIKELY = 0.7, 0.5
     "--enable-multi-query/--no-multi-query",
     "multi_query",
     default=None,
-    help="Search for other phrasings, too; sends the question to the language model.",
+    help="Also search other phrasings; sends the question to the language model.",
 )
 @click.option(
     "--expansion",
-    type=click.Choice(["off", "llm", "local"]),
-    default=None,
+    type=click.Choice(EXPANSIONS),
     help="Where other phrasings come from; local sends nothing.",
 )
-@click.option("--few-shot", "few_shot_path", default=None, metavar="FILE", help="The examples.")
-@click.option("--model", default=None, metavar="NAME", help="The model that writes the answer.")
+@click.option("--few-shot", "few_shot_path", metavar="FILE", help="A file of examples.")
+@click.option("--model", metavar="NAME", help="The model that writes the answer.")
+@click.option("--policy", type=click.Choice(PACKING_POLICIES), help="How passages are chosen.")
+@where_option
 @click.option(
-    "--policy", type=click.Choice(PACKING_POLICIES), default=None, help="How passages are chosen."
+    "--extractive", is_flag=True, help="Answer with sentences from the documents; send nothing."
 )
-@click.option(
-    "--where",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Only passages of that document, path, lang or metadata; may be repeated.",
-)
-@click.option("--extractive", is_flag=True, help="Sentences of the documents; send nothing.")
 @click.option("--stream", is_flag=True, help="Show the answer while it is written.")
 @click.option("--trace", is_flag=True, help="Show what each step did.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def ask(
     store: str,
     question: str,
@@ -78,7 +82,7 @@ def ask(
     """Answer QUESTION from STORE, with sources.
 
     With a key in ANTHROPIC_API_KEY, or a server in PACKWISE_LLM_URL, a language model writes
-    the answer; without, it is made of sentences of the documents.
+    the answer. Without one, it consists of sentences from the documents.
     """
     from packwise.library import open_library
     from packwise.settings import Settings
@@ -94,15 +98,17 @@ def ask(
         print_json(answer.as_dict())
         return
     show(answer, with_text=not stream)
-    if trace:
-        _show_trace(answer)
+    if trace and answer.trace:
+        from packwise.cli.search import show_trace
+
+        show_trace(answer.trace)
 
 
 def _request(enhancements: bool, how: dict[str, Any]) -> dict[str, Any]:
     """The options as ``Library.ask`` takes them."""
     multi_query, expansion = how["multi_query"], how["expansion"]
     if multi_query is not None and expansion is not None:
-        raise click.UsageError("--enable-multi-query and --expansion exclude each other")
+        raise click.UsageError("use either --enable-multi-query or --expansion, not both")
     if multi_query is not None:
         expansion = "llm" if multi_query else "off"
     cross_encoder = how["cross_encoder"]
@@ -126,13 +132,13 @@ def _request(enhancements: bool, how: dict[str, Any]) -> dict[str, Any]:
 
 
 def _streamed(pieces: Iterator[str | Answer]) -> Answer:
-    """Print the pieces as they come; the answer that comes last."""
+    """Print the pieces as they come; returns the answer, which comes last."""
     said: list[str] = []
     for piece in pieces:
         if not isinstance(piece, str):
             click.echo()
             if "".join(said).strip() != piece.text.strip():
-                err().print("the answer broke off; this one replaces it:", style="yellow")
+                note("the answer broke off; this one replaces it:")
                 click.echo(clean(piece.text))
             return piece
         said.append(piece)
@@ -150,14 +156,14 @@ def show(answer: Answer, *, with_text: bool = True) -> None:
     if answer.citations:
         console.print()
     for citation in answer.citations:
-        console.print(_source(citation))
+        console.print(_citation_line(citation))
     console.print()
-    console.print(_sureness(answer))
+    console.print(_confidence_line(answer))
     for line in answer.degraded:
-        err().print(f"note: {clean(line)}", style="yellow")
+        note(f"note: {line}")
 
 
-def _source(citation: Citation) -> Text:
+def _citation_line(citation: Citation) -> Text:
     from rich.text import Text
 
     line = Text(f"[{citation.marker}] ", style="bold")
@@ -169,18 +175,18 @@ def _source(citation: Citation) -> Text:
     return line
 
 
-def _sureness(answer: Answer) -> Text:
+def _confidence_line(answer: Answer) -> Text:
     from rich.text import Text
 
     confidence = answer.confidence
     filled = round(confidence * _BAR)
-    word = "high" if confidence >= _SURE else "fair" if confidence >= _LIKELY else "low"
+    word = "high" if confidence >= _HIGH else "fair" if confidence >= _FAIR else "low"
     style = {"high": "green", "fair": "yellow", "low": "red"}[word]
     line = Text("confidence ", style="dim")
     line.append("█" * filled, style=style)
     line.append("░" * (_BAR - filled), style="dim")
     line.append(f" {confidence:.2f} {word}", style=style)
-    by = {"extractive": "sentences of the documents", "none": "no answer"}
+    by = {"extractive": "sentences from the documents", "none": "no answer"}
     line.append(f"   {by.get(answer.answered_by, answer.answered_by)}", style="dim")
     if answer.usage.api_calls:
         usage = answer.usage
@@ -190,15 +196,3 @@ def _sureness(answer: Answer) -> Text:
             style="dim",
         )
     return line
-
-
-def _show_trace(answer: Answer) -> None:
-    from rich.table import Table
-
-    table = Table(title="what each step did")
-    for column in ("step", "ms", "notes"):
-        table.add_column(column, justify="right" if column == "ms" else "left")
-    for stage in answer.trace.stages if answer.trace else ():
-        notes = ", ".join(f"{key} {value}" for key, value in stage.notes.items())
-        table.add_row(stage.name, f"{stage.ms:.2f}", clean(notes))
-    out().print(table)

@@ -1,18 +1,17 @@
-"""``packwise bench``: how fast this machine builds and searches, as ratios where it can."""
+"""``packwise bench``: how fast this machine builds and searches."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from packwise.cli.console import out, print_json, size
+from packwise.cli.console import json_option, print_json, print_table, size
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,14 +29,14 @@ def bench() -> None:
 @bench.command("build")
 @click.argument("source")
 @click.option("--limit", default=0, metavar="N", help="Only the first N files of a folder.")
-@click.option("--out", "keep", default=None, metavar="PACK", help="Keep the pack there.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.option("--out", "keep", metavar="PACK", help="Keep the pack there.")
+@json_option
 def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> None:
-    """Build SOURCE beside the bare embedder, then build it again unchanged.
+    """Build SOURCE, compare with the embedder alone, then build it again unchanged.
 
-    The bare embedder gets an even sample of the same texts, in the same run.
+    The embedder alone gets an even sample of the same texts, in the same run.
     """
-    from packwise.cli.progress import BuildProgress
+    from packwise.cli.progress import ProgressBars
     from packwise.models.embedder import load_embedder
     from packwise.packs.build import build_pack
     from packwise.settings import Settings
@@ -49,8 +48,8 @@ def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> Non
         taken = _first_files(Path(source), limit, Path(scratch) / "source") if limit else source
         target = keep or str(Path(scratch) / "pack")
         if Path(target).exists():
-            raise UsageError(f"{target} is there already: a build of it would measure nothing")
-        with BuildProgress("building", quiet=as_json) as progress:
+            raise UsageError(f"{target} already exists: building it would measure nothing")
+        with ProgressBars("building", quiet=as_json) as progress:
             report = build_pack([str(taken)], target, settings=settings, progress=progress)
         peak = _peak_memory()
         with open_pack(Path(target)) as store:
@@ -80,28 +79,33 @@ def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> Non
     if as_json:
         print_json(figures)
         return
-    _table(
+    print_table(
         f"building {source}",
+        ("what", ">figure"),
         [
             ("documents, passages", f"{info.documents:,}, {info.passages:,}"),
             ("build", f"{figures['build_passages_per_second']:.1f} passages/s"),
-            ("bare embedder", f"{figures['bare_embedder_passages_per_second']:.1f} passages/s"),
-            ("build / bare embedder", f"{figures['ratio']:.1%}"),
-            ("of the build, spent embedding", f"{figures['share_of_build_spent_embedding']:.1%}"),
+            ("embedder alone", f"{figures['bare_embedder_passages_per_second']:.1f} passages/s"),
+            ("build / embedder alone", f"{figures['ratio']:.1%}"),
+            (
+                "spent embedding",
+                f"{figures['share_of_build_spent_embedding']:.1%}",
+            ),
             ("unchanged rebuild", f"{figures['unchanged_rebuild_seconds']:.2f} s"),
             ("peak memory", size(peak)),
             ("pack size", size(info.size_bytes)),
         ],
+        header=False,
     )
 
 
 @bench.command("search")
 @click.argument("store")
 @click.option("--queries", "count", default=300, show_default=True, help="How many searches.")
-@click.option("-k", default=10, show_default=True, help="How many passages each.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.option("-k", default=10, show_default=True, help="Passages per search.")
+@json_option
 def bench_search(store: str, count: int, k: int, as_json: bool) -> None:
-    """Time searches in STORE, stage by stage; the questions are made from its own headings."""
+    """Time searches in STORE, stage by stage, with its own headings as questions."""
     import numpy as np
 
     from packwise.library import open_library
@@ -125,14 +129,9 @@ def bench_search(store: str, count: int, k: int, as_json: bool) -> None:
         result = {"passages": info.passages, "searches": len(questions), "latency_ms": figures}
         print_json(result)
         return
-    from rich.table import Table
-
-    table = Table(title=f"{len(questions)} searches in {info.passages:,} passages, milliseconds")
-    for column in ("stage", "p50", "p95", "p99"):
-        table.add_column(column, justify="left" if column == "stage" else "right")
-    for name, values in figures.items():
-        table.add_row(name, *(f"{values[p]:.2f}" for p in ("p50", "p95", "p99")))
-    out().print(table)
+    title = f"{len(questions)} searches in {info.passages:,} passages, milliseconds"
+    rows = [(name, *(f"{ms:.2f}" for ms in values.values())) for name, values in figures.items()]
+    print_table(title, ("stage", ">p50", ">p95", ">p99"), rows)
 
 
 def _questions(library: Library, count: int) -> list[str]:
@@ -164,14 +163,3 @@ def _peak_memory() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-def _table(title: str, rows: Sequence[tuple[str, str]]) -> None:
-    from rich.table import Table
-
-    table = Table(title=title, show_header=False)
-    table.add_column("what")
-    table.add_column("figure", justify="right")
-    for row in rows:
-        table.add_row(*row)
-    out().print(table)

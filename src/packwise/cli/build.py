@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import clean, err, out, print_json
+from packwise.cli.console import clean, json_option, note, print_json, print_table
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from packwise.packs.build import BuildReport
-    from packwise.packs.extraction import Estimate, ExtractionReport
+    from packwise.packs.extraction import Estimate
 
 _SHOWN_PROBLEMS = 20
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
-@click.option("--out", "target", required=True, metavar="PACK", help="The pack to make or renew.")
+@click.option("--out", "target", required=True, metavar="PACK", help="The pack to build or update.")
 @click.option("--embedder", default=None, metavar="NAME", help="The embedder; see packwise models.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; write nothing.")
-@click.option("--force", is_flag=True, help="Read unchanged documents again, too.")
-@click.option("--reembed", is_flag=True, help="Embed everything anew, with another embedder.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
+@click.option("--force", is_flag=True, help="Also read unchanged documents again.")
+@click.option("--reembed", is_flag=True, help="Embed everything again, with another embedder.")
 @click.option(
     "--extract",
     type=click.Choice(["claude"]),
     default=None,
-    help="Have Claude read every passage for entities, facts and relations; sends them all.",
+    help="Let Claude extract entities, facts and relations; sends every passage.",
 )
 @click.option(
     "--engine",
@@ -40,8 +39,8 @@ _SHOWN_PROBLEMS = 20
     show_default=True,
     help="Where to parse, chunk and embed: on this machine, or on a Ray cluster.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before what costs money.")
-@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--yes", is_flag=True, help="Do not ask before spending money.")
+@json_option
 def build(
     sources: tuple[str, ...],
     target: str,
@@ -54,12 +53,12 @@ def build(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Make PACK hold what the SOURCEs hold.
+    """Make PACK contain what the SOURCEs contain.
 
     A SOURCE is a file, a folder, a BEIR folder or `python:reference`. Building again
-    costs only what has changed; a build that was stopped goes on where it was.
+    processes only what has changed; an interrupted build continues where it stopped.
     """
-    from packwise.cli.progress import BuildProgress
+    from packwise.cli.progress import ProgressBars
     from packwise.packs.build import build_pack
 
     how: dict[str, Any] = {"embedder": embedder, "force": force, "reembed": reembed}
@@ -69,10 +68,10 @@ def build(
 
             how["extractor"] = stack.enter_context(load_extractor(extract))
             if not dry_run:
-                with BuildProgress("reading", quiet=as_json) as progress:
+                with ProgressBars("reading", quiet=as_json) as progress:
                     plan = build_pack(sources, target, dry_run=True, progress=progress, **how)
-                _agree(plan, yes)
-        with BuildProgress("reading" if dry_run else "building", quiet=as_json) as progress:
+                _confirm(plan.estimate, yes)
+        with ProgressBars("reading" if dry_run else "building", quiet=as_json) as progress:
             if engine == "ray" and not dry_run:
                 from packwise.packs.ray_build import build_on_ray
 
@@ -87,12 +86,11 @@ def build(
         sys.exit(1)
 
 
-def _agree(plan: BuildReport, yes: bool) -> None:
-    """Say what the extraction will cost, and ask unless that was settled before."""
-    estimate = plan.estimate
+def _confirm(estimate: Estimate | None, yes: bool) -> None:
+    """Show what the extraction will cost, and ask unless ``yes``."""
     if estimate is None or not estimate.calls:
         return
-    err().print(_price(estimate), style="yellow")
+    note(_price(estimate))
     if not yes and not click.confirm("Send them?", err=True):
         raise UsageError("nothing was sent and nothing was built", fix="--yes, or no --extract")
 
@@ -107,102 +105,66 @@ def _price(estimate: Estimate) -> str:
 
 
 def as_dict(report: BuildReport) -> dict[str, Any]:
-    """A report in the shape that ``build --json`` promises."""
-    changes = report.changes
+    """A report as ``build --json`` prints it."""
+    changes = asdict(report.changes)
+    passages = changes.pop("passages")
+    extraction: dict[str, Any] | None = None
+    if (cost := report.estimate or report.extraction) is not None:
+        extraction = asdict(cost)
+        extraction |= {**extraction.pop("usage", {}), "dollars": round(cost.dollars, 4)}
     return {
         "out": report.out,
         "dry_run": report.dry_run,
-        "documents": {
-            "added": changes.added,
-            "changed": changes.changed,
-            "removed": changes.removed,
-            "unchanged": changes.unchanged,
-        },
-        "passages": changes.passages,
+        "documents": changes,
+        "passages": passages,
         "embedded": report.embedded,
         "reused": report.reused,
         "kept_out": dict(report.kept_out),
-        "problems": [{"location": p.location, "reason": p.reason} for p in report.problems],
-        "warnings": [{"location": p.location, "reason": p.reason} for p in report.warnings],
+        "problems": [asdict(problem) for problem in report.problems],
+        "warnings": [asdict(warning) for warning in report.warnings],
         "skipped": dict(report.skipped),
         "seconds": round(report.seconds, 3),
         "embedding_seconds": round(report.embedding_seconds, 3),
-        "extraction": _extraction(report),
-    }
-
-
-def _extraction(report: BuildReport) -> dict[str, Any] | None:
-    done, estimate = report.extraction, report.estimate
-    if estimate is not None:
-        return {
-            "model": estimate.model,
-            "passages": estimate.passages,
-            "cached": estimate.cached,
-            "calls": estimate.calls,
-            "input_tokens": estimate.input_tokens,
-            "output_tokens": estimate.output_tokens,
-            "dollars": round(estimate.dollars, 4),
-        }
-    if done is None:
-        return None
-    return {
-        "model": done.model,
-        "passages": done.passages,
-        "cached": done.cached,
-        "failed": done.failed,
-        "entities": done.entities,
-        "facts": done.facts,
-        "relations": done.relations,
-        **done.usage.as_dict(),
-        "dollars": round(done.dollars, 4),
+        "extraction": extraction,
     }
 
 
 def show(report: BuildReport) -> None:
     """Print a report for people."""
-    from rich.table import Table
-
-    changes = report.changes
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("how many", justify="right")
-    for name in ("added", "changed", "removed", "unchanged"):
-        table.add_row(f"documents {name}", f"{getattr(changes, name):,}")
-    if report.dry_run:
-        table.add_row("passages to store", f"{changes.passages:,}")
-    else:
-        table.add_row("passages", f"{changes.passages:,}")
-        table.add_row("embedded", f"{report.embedded:,}")
+    changes, done = report.changes, report.extraction
+    rows = [
+        (f"documents {name}", f"{getattr(changes, name):,}")
+        for name in ("added", "changed", "removed", "unchanged")
+    ]
+    rows.append(("passages to store" if report.dry_run else "passages", f"{changes.passages:,}"))
+    if not report.dry_run:
+        rows.append(("embedded", f"{report.embedded:,}"))
         if report.embedded and report.embedding_seconds:
-            table.add_row("embedded a second", f"{report.embedded / report.embedding_seconds:.1f}")
-    for name, value in _extraction_rows(report.extraction):
-        table.add_row(name, value)
-    for reason, count in sorted(report.kept_out.items()):
-        table.add_row(f"kept out: {reason}", f"{count:,}")
-    for suffix, count in sorted(report.skipped.items()):
-        table.add_row(f"skipped: {clean(suffix) or 'no suffix'}", f"{count:,}")
-    table.add_row("seconds", f"{report.seconds:.1f}")
+            rate = report.embedded / report.embedding_seconds
+            rows.append(("embedded per second", f"{rate:.1f}"))
+    if done is not None:
+        usage = done.usage
+        rows += [
+            ("entities extracted", f"{done.entities:,}"),
+            ("facts extracted", f"{done.facts:,}"),
+            ("relations extracted", f"{done.relations:,}"),
+            ("calls", f"{usage.api_calls:,}"),
+            ("tokens in and out", f"{usage.input_tokens:,} and {usage.output_tokens:,}"),
+            ("dollars", f"{done.dollars:.4f}"),
+        ]
+    rows += [(f"kept out: {why}", f"{n:,}") for why, n in sorted(report.kept_out.items())]
+    rows += [(f"skipped: {s or 'no suffix'}", f"{n:,}") for s, n in sorted(report.skipped.items())]
+    rows.append(("seconds", f"{report.seconds:.1f}"))
     if report.estimate is not None:
-        err().print(_price(report.estimate), style="yellow")
+        note(_price(report.estimate))
     click.echo(f"{clean(report.out)}{': a dry run, nothing was written' if report.dry_run else ''}")
-    out().print(table)
+    print_table("", ("what", ">how many"), rows, header=False)
     for warning in report.warnings[:_SHOWN_PROBLEMS]:
-        err().print(f"note: {clean(str(warning))}", style="yellow")
+        note(f"note: {warning}")
     for problem in report.problems[:_SHOWN_PROBLEMS]:
-        err().print(f"not read: {clean(str(problem))}", style="red")
+        note(f"not read: {problem}", "red")
     hidden = len(report.problems) - _SHOWN_PROBLEMS
     if hidden > 0:
-        err().print(f"... and {hidden} more; --json lists them all", style="red")
+        note(f"... and {hidden} more; --json lists them all", "red")
     if report.problems:
-        err().print(f"packwise: {len(report.problems)} not read, the rest was built", style="red")
-
-
-def _extraction_rows(done: ExtractionReport | None) -> Iterator[tuple[str, str]]:
-    if done is None:
-        return
-    for name in ("entities", "facts", "relations"):
-        yield f"{name} extracted", f"{getattr(done, name):,}"
-    usage = done.usage
-    yield "calls", f"{usage.api_calls:,}"
-    yield "tokens in and out", f"{usage.input_tokens:,} and {usage.output_tokens:,}"
-    yield "dollars", f"{done.dollars:.4f}"
+        note(f"packwise: {len(report.problems)} not read, the rest was built", "red")

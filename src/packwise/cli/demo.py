@@ -1,4 +1,4 @@
-"""``packwise demo``: a pack out of documents that every machine has, searches and an answer."""
+"""``packwise demo``: build a pack from documents that every machine has, search it and ask it."""
 
 from __future__ import annotations
 
@@ -21,22 +21,27 @@ ASKED = "When are default parameter values evaluated?"
 
 @click.command()
 @click.option(
-    "--out", "target", default="demo-pack", show_default=True, metavar="PACK", help="Where to."
+    "--out",
+    "target",
+    default="demo-pack",
+    show_default=True,
+    metavar="PACK",
+    help="The pack to build.",
 )
-@click.option("-k", default=3, show_default=True, help="Hits to show for each question.")
+@click.option("-k", default=3, show_default=True, help="Hits to show per question.")
 def demo(target: str, k: int) -> None:
     """Build a pack from Python's own reference and Packwise's docs, then search and ask it."""
     from rich.rule import Rule
 
     from packwise.cli.ask import show as show_answer
     from packwise.cli.build import show as show_build
-    from packwise.cli.progress import BuildProgress
+    from packwise.cli.progress import ProgressBars
     from packwise.cli.search import show as show_search
     from packwise.library import open_library
     from packwise.packs.build import build_pack
 
     console = out()
-    with BuildProgress("building") as progress:
+    with ProgressBars("building") as progress:
         report = build_pack(_sources(), target, progress=progress)
     show_build(report)
     with open_library(target) as library:
@@ -46,23 +51,15 @@ def demo(target: str, k: int) -> None:
         console.print(Rule(f" asked: {ASKED} ", style="cyan"))
         show_answer(library.ask(ASKED, synthesis=False))
     console.print(Rule(style="cyan"))
+    command = "packwise" if shutil.which("packwise") else sys.argv[0]
     console.print("Now ask it something yourself, or build a pack from your own documents:\n")
-    command = _command()
     console.print(f'  {command} search {target} "how do decorators work?"')
     console.print(f'  {command} ask {target} "what is a generator expression?"')
     console.print(f"  {command} pack info {target}")
     console.print(f"  {command} build ~/notes --out my-pack")
 
 
-def _command() -> str:
-    """How this user starts Packwise: by its name where that works, else as just now."""
-    return "packwise" if shutil.which("packwise") else sys.argv[0]
-
-
 def _sources() -> list[str]:
-    """The reference that comes with Python, and our own docs where they can be found."""
-    sources = ["python:reference"]
+    """The reference that comes with Python, and our own docs if they are installed."""
     docs = Path(str(resources.files("packwise"))).parent.parent / "docs"
-    if (docs / "sources.md").is_file():
-        sources.append(str(docs))
-    return sources
+    return ["python:reference", *([str(docs)] if (docs / "sources.md").is_file() else [])]

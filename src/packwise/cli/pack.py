@@ -1,44 +1,37 @@
-"""``packwise pack``: look at packs, check them, and keep them on the shelf."""
+"""``packwise pack``: show, check, install, export and remove packs."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from packwise.cli.console import clean, out, print_json, size
+from packwise.cli.console import clean, json_option, print_json, print_table, size
+from packwise.cli.copy import embedder_option
 from packwise.stores.locate import pack_folder
 
 
 @click.group()
 def pack() -> None:
-    """Look at, check, install and remove packs."""
+    """Show, check, install and remove packs."""
 
 
 @pack.command()
 @click.argument("pack")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@json_option
 def info(pack: str, as_json: bool) -> None:
-    """Say what PACK holds and what it was built with."""
-    from dataclasses import asdict
-
+    """Show what PACK contains and what it was built with."""
     from packwise.stores.locate import open_store
 
-    store = open_store(pack)
-    try:
+    with closing(open_store(pack)) as store:
         found = store.info()
         top = sorted(store.documents(), key=lambda d: (-d.pagerank, d.id))[:5]
-    finally:
-        store.close()
     if as_json:
         print_json({**asdict(found), "details": dict(found.details)})
         return
-    from rich.table import Table
-
-    table = Table(title=clean(found.location), show_header=False)
-    table.add_column("what")
-    table.add_column("value", overflow="fold")
     rows = [
         ("kind", found.kind),
         ("version", found.version),
@@ -52,36 +45,33 @@ def info(pack: str, as_json: bool) -> None:
     ]
     if found.links:
         rows.append(("most linked to", ", ".join(document.title for document in top)))
-    for name, value in rows:
-        table.add_row(name, clean(value))
-    out().print(table)
+    print_table(found.location, ("what", "value"), rows, header=False)
 
 
 @pack.command()
 @click.argument("pack")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@json_option
 def validate(pack: str, as_json: bool) -> None:
-    """Check PACK from end to end; exit 1 when something is wrong."""
+    """Check all of PACK; the exit code is 1 when something is wrong."""
     from packwise.stores.pack.store import validate as find_problems
 
     problems = find_problems(pack_folder(pack))
     if as_json:
         print_json({"pack": pack, "valid": not problems, "problems": problems})
-    elif problems:
-        for problem in problems:
-            click.echo(f"packwise: {clean(problem)}", err=True)
-    else:
+    elif not problems:
         click.echo(f"{pack}: nothing wrong")
+    for problem in () if as_json else problems:
+        click.echo(f"packwise: {clean(problem)}", err=True)
     if problems:
         sys.exit(1)
 
 
 @pack.command()
 @click.argument("pack")
-@click.option("--name", default=None, help="The name to install it under; else its folder's.")
-@click.option("--replace", is_flag=True, help="Replace an installed pack of that name.")
+@click.option("--name", help="The name to install it under; by default its folder's name.")
+@click.option("--replace", is_flag=True, help="Replace an installed pack of this name.")
 def install(pack: str, name: str | None, replace: bool) -> None:
-    """Copy PACK onto the shelf, so that its name opens it from anywhere."""
+    """Install PACK, so that its name opens it from any folder."""
     from packwise.packs import installed
 
     folder = installed.install(Path(pack).expanduser(), name, replace=replace)
@@ -89,12 +79,12 @@ def install(pack: str, name: str | None, replace: bool) -> None:
 
 
 @pack.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@json_option
 def list_installed(as_json: bool) -> None:
     """List the installed packs."""
-    from packwise.packs import installed
+    from packwise.packs.installed import InstalledPack, installed_packs
 
-    found = installed.installed_packs()
+    found = installed_packs()
     if as_json:
         print_json(
             [
@@ -112,30 +102,24 @@ def list_installed(as_json: bool) -> None:
     if not found:
         click.echo("no pack is installed: packwise pack install PACK")
         return
-    from rich.table import Table
 
-    table = Table(title="installed packs")
-    for column in ("name", "documents", "passages", "size"):
-        table.add_column(column, justify="left" if column == "name" else "right")
-    for entry in found:
-        info = entry.info
-        if info is None:
-            table.add_row(entry.name, clean(entry.problem), "", "")
-        else:
-            counts = (f"{info.documents:,}", f"{info.passages:,}", size(info.size_bytes))
-            table.add_row(entry.name, *counts)
-    out().print(table)
+    def cells(entry: InstalledPack) -> tuple[str, ...]:
+        if entry.info is None:
+            return entry.name, entry.problem, "", ""
+        counts = f"{entry.info.documents:,}", f"{entry.info.passages:,}"
+        return entry.name, *counts, size(entry.info.size_bytes)
+
+    columns = ("name", ">documents", ">passages", ">size")
+    print_table("installed packs", columns, map(cells, found))
 
 
 @pack.command("export")
 @click.argument("store", metavar="PACK")
-@click.option(
-    "--to", "kind", type=click.Choice(["kuzu"]), required=True, help="What to write it as."
-)
-@click.option("--out", "target", default=None, metavar="FILE", help="Where; else PACK.db.")
-@click.option("--replace", is_flag=True, help="Replace a file that an export wrote before.")
+@click.option("--to", "kind", type=click.Choice(["kuzu"]), required=True, help="The format.")
+@click.option("--out", "target", metavar="FILE", help="The file to write; by default PACK.db.")
+@click.option("--replace", is_flag=True, help="Replace a file that an earlier export wrote.")
 def export(store: str, kind: str, target: str | None, replace: bool) -> None:
-    """Write PACK as a Kuzu database, for Cypher and for the earlier system's tools."""
+    """Write PACK as a Kuzu database, for Cypher and for the tools of agent-kgpacks."""
     from packwise.packs.exporting import export_pack
 
     file = Path(target) if target else None
@@ -148,19 +132,14 @@ def export(store: str, kind: str, target: str | None, replace: bool) -> None:
 
 @pack.command("import")
 @click.argument("database", metavar="DATABASE")
-@click.option("--out", "target", required=True, metavar="STORE", help="The store to make.")
-@click.option(
-    "--embedder",
-    default=None,
-    metavar="NAME",
-    help="The model behind its vectors, where DATABASE does not say so itself.",
-)
+@click.option("--out", "target", required=True, metavar="STORE", help="The store to create.")
+@embedder_option
 def import_(database: str, target: str, embedder: str | None) -> None:
-    """Turn a Kuzu DATABASE, such as a pack.db of the earlier system, into a pack."""
-    from packwise.cli.copy import CopyBars
+    """Turn a Kuzu DATABASE, such as a pack.db of agent-kgpacks, into a pack."""
+    from packwise.cli.progress import ProgressBars
     from packwise.packs.exporting import import_pack
 
-    with CopyBars() as bars:
+    with ProgressBars("importing") as bars:
         report = import_pack(database, target, embedder=embedder, progress=bars)
     click.echo(
         f"{clean(target)}: {report.documents:,} documents, {report.passages:,} passages,"
@@ -171,7 +150,7 @@ def import_(database: str, target: str, embedder: str | None) -> None:
 @pack.command()
 @click.argument("name")
 def remove(name: str) -> None:
-    """Take the installed pack NAME off the shelf."""
+    """Remove the installed pack NAME."""
     from packwise.packs import installed
 
     installed.remove(name)
@@ -180,27 +159,21 @@ def remove(name: str) -> None:
 
 @pack.command()
 @click.argument("pack")
-@click.option("--out", default=".", metavar="FOLDER", help="Where the skill's folder is made.")
-@click.option("--name", default=None, help="The skill's name; else one made of the pack's.")
+@click.option("--out", default=".", metavar="FOLDER", help="Where to create the skill's folder.")
+@click.option("--name", help="The skill's name; by default derived from the pack's.")
 @click.option("--with-pack", is_flag=True, help="Copy the pack into the skill's folder.")
-@click.option("--replace", is_flag=True, help="Replace a folder of that name.")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@click.option("--replace", is_flag=True, help="Replace a folder of this name.")
+@json_option
 def skill(
     pack: str, out: str, name: str | None, with_pack: bool, replace: bool, as_json: bool
 ) -> None:
-    """Write a SKILL.md folder with which an agent can use PACK."""
+    """Write a SKILL.md folder that lets an agent use PACK."""
     from packwise.packs.skill import write_skill
 
-    written = write_skill(
-        pack, Path(out).expanduser(), name=name, with_pack=with_pack, replace=replace
-    )
+    folder = Path(out).expanduser()
+    written = write_skill(pack, folder, name=name, with_pack=with_pack, replace=replace)
     if as_json:
-        print_json(
-            {
-                "name": written.name,
-                "folder": str(written.folder),
-                "description": written.description,
-            }
-        )
-        return
-    click.echo(f"wrote {written.folder / 'SKILL.md'}")
+        result = {"name": written.name, "folder": str(written.folder)}
+        print_json({**result, "description": written.description})
+    else:
+        click.echo(f"wrote {written.folder / 'SKILL.md'}")

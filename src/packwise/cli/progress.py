@@ -1,57 +1,46 @@
-"""Progress bars for long work, on standard error and only on a terminal."""
+"""Progress bars for builds and copies, on standard error and only on a terminal."""
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 from packwise.cli.console import err
+from packwise.packs.progress import Progress
 
 
-class BuildProgress:
-    """Shows a build: documents done, passages embedded a second, time left."""
+class ProgressBars(Progress):
+    """Documents done, passages embedded per second, time left, documents verified."""
 
-    def __init__(self, title: str = "building", *, quiet: bool = False) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            SpinnerColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+    def __init__(self, title: str, *, quiet: bool = False) -> None:
+        from rich import progress
 
         console = err()
-        self._bars = Progress(
-            SpinnerColumn(finished_text="✓"),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}", markup=False),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(elapsed_when_finished=False),
+        self._bars = progress.Progress(
+            progress.SpinnerColumn(finished_text="✓"),
+            progress.TextColumn("{task.description}", markup=False),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.fields[rate]}", markup=False),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left"),
+            progress.TimeRemainingColumn(elapsed_when_finished=False),
             console=console,
             disable=quiet or not console.is_terminal,
         )
         self._documents = self._bars.add_task(f"{title}: documents", total=None, rate="")
+        self._verified = self._bars.add_task("verifying", total=None, rate="", visible=False)
         self._passages = 0
 
     def __enter__(self) -> Self:
         self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
     def counted(self, documents: int) -> None:
         self._bars.update(self._documents, total=documents)
+        self._bars.update(self._verified, total=documents)
 
     def document(self) -> None:
         self._bars.advance(self._documents)
@@ -65,3 +54,7 @@ class BuildProgress:
 
     def committing(self) -> None:
         self._bars.add_task("writing the indexes", total=None, rate="")
+
+    def verified(self) -> None:
+        self._bars.update(self._verified, visible=True)
+        self._bars.advance(self._verified)

@@ -1,4 +1,4 @@
-"""The command reference, written from the commands themselves.
+"""The command reference, generated from the commands.
 
 python -m packwise.cli.reference > docs/commands.md
 """
@@ -14,9 +14,9 @@ from packwise.cli import app
 _OPENING = """\
 # Commands
 
-Every command, as its `--help` says it. Exit code 0 means it did its work, 1 that it failed
-(one line on standard error says why and what to run), 2 that it was called wrongly.
-Commands that print results take `--json`.
+The `--help` text of every command. Exit code 0 means success, 1 failure (one line on standard
+error says what went wrong and what to run), 2 wrong usage. Commands that print results take
+`--json`.
 """
 
 
@@ -37,7 +37,7 @@ def reference() -> str:
 def commands(
     command: click.Command, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Every command below one, with the words that call it."""
+    """A command and all its subcommands, with the words that call them."""
     yield path, command
     if isinstance(command, click.Group):
         context = click.Context(command)

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
-from packwise.candidates import GRAPHS, RERANKERS, Candidate, Fusion, Mode
-from packwise.cli.console import clean, number, out, parse_where, print_json
+from packwise.candidates import (
+    FUSIONS,
+    GRAPHS,
+    MODES,
+    RERANKERS,
+    Candidate,
+    Fusion,
+    GraphRanking,
+    Mode,
+    Reranker,
+)
+from packwise.cli.console import (
+    clean,
+    json_option,
+    number,
+    out,
+    parse_where,
+    print_json,
+    print_table,
+    where_option,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from packwise.retrieval.pipeline import Ranking
+    from packwise.trace import Trace
 
 _SNIPPET = 320
 
@@ -24,34 +44,27 @@ _SNIPPET = 320
 @click.option("-k", default=5, show_default=True, help="How many passages.")
 @click.option(
     "--mode",
-    type=click.Choice(get_args(Mode)),
+    type=click.Choice(MODES),
     default="hybrid",
     show_default=True,
-    help="Which legs search.",
+    help="Which search legs to use.",
 )
+@click.option("--fusion", type=click.Choice(FUSIONS), help="How the legs are combined.")
+@where_option
+@click.option("--graph", type=click.Choice(GRAPHS), help="The graph ranking.")
+@click.option("--rerank", type=click.Choice(RERANKERS), help="The reranker.")
 @click.option(
-    "--fusion", type=click.Choice(get_args(Fusion)), default=None, help="How the legs are joined."
-)
-@click.option(
-    "--where",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Only passages of that document, path, lang or metadata; may be repeated.",
-)
-@click.option("--graph", type=click.Choice(GRAPHS), default=None, help="How rank flows.")
-@click.option("--rerank", type=click.Choice(RERANKERS), default=None, help="A second look.")
-@click.option(
-    "--also", multiple=True, metavar="TEXT", help="The question in other words; may be repeated."
+    "--also", multiple=True, metavar="TEXT", help="Another phrasing to search; may be repeated."
 )
 @click.option(
     "--tenant",
     default="",
     metavar="ID",
-    help="Only what is that tenant's: its knowledge nodes, where a postgresql:// STORE has any.",
+    help="Only this tenant; for a postgresql:// STORE its knowledge nodes, if it has any.",
 )
 @click.option("--full", is_flag=True, help="Show whole passages instead of snippets.")
 @click.option("--trace", is_flag=True, help="Show what each stage did.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def search(
     store: str,
     query: str,
@@ -59,15 +72,15 @@ def search(
     mode: Mode,
     fusion: Fusion | None,
     where: tuple[str, ...],
-    graph: str | None,
-    rerank: str | None,
+    graph: GraphRanking | None,
+    rerank: Reranker | None,
     also: tuple[str, ...],
     tenant: str,
     full: bool,
     trace: bool,
     as_json: bool,
 ) -> None:
-    """Find the passages of STORE that fit QUERY best."""
+    """Find the best passages of STORE for QUERY."""
     if tenant:
         from packwise.cli.db import search_nodes
         from packwise.nodes.store import has_nodes
@@ -99,7 +112,7 @@ def search(
         return
     show(ranking, full=full)
     if trace:
-        _show_trace(ranking)
+        show_trace(ranking.trace)
 
 
 def show(ranking: Ranking, *, full: bool = False) -> None:
@@ -114,42 +127,46 @@ def show(ranking: Ranking, *, full: bool = False) -> None:
         heading = Text(f"{rank}. ", style="bold")
         heading.append(clean(hit.passage.heading or hit.passage.document), style="bold cyan")
         console.print(heading)
-        console.print(_scores_line(hit))
+        console.print(Text(_scores_line(hit), style="dim"))
         body = clean(hit.passage.text) if full else _snippet(hit.passage.text, ranking.query.text)
         console.print(_highlighted(body, ranking.query.text))
         console.print()
     timings = ranking.trace.timings_ms()
-    console.print(
-        Text(
-            f"confidence {ranking.confidence:.2f}   "
-            f"{sum(timings.values()):.1f} ms "
-            f"({', '.join(f'{name} {ms:.1f}' for name, ms in timings.items())})",
-            style="dim",
-        )
-    )
+    steps = ", ".join(f"{name} {ms:.1f}" for name, ms in timings.items())
+    line = f"confidence {ranking.confidence:.2f}   {sum(timings.values()):.1f} ms ({steps})"
+    console.print(Text(line, style="dim"))
 
 
-def _scores_line(hit: Candidate) -> Text:
-    from rich.text import Text
+def show_trace(trace: Trace) -> None:
+    """Print what each stage did, and why each passage was dropped."""
+    rows = [
+        (stage.name, f"{stage.ms:.2f}", ", ".join(f"{k} {v}" for k, v in stage.notes.items()))
+        for stage in trace.stages
+    ]
+    rows += [(drop.stage, "", f"dropped {drop.id}: {drop.reason}") for drop in trace.dropped]
+    print_table("what each stage did", ("stage", ">ms", "notes"), rows)
 
+
+def _scores_line(hit: Candidate) -> str:
     scores = hit.scores
-    parts = [f"score {number(scores.final)}"]
-    if scores.vector is not None:
-        parts.append(f"vector {number(scores.vector)}")
-    if scores.keyword is not None:
-        parts.append(f"keyword {number(scores.keyword)}")
-    if scores.cross is not None:
-        parts.append(f"cross-encoder {number(scores.cross)}")
-    if scores.graph:
-        parts.append(f"graph +{number(scores.graph)}")
-    if scores.rrf is not None:
-        parts.append(f"combined {number(scores.combined)}")
-    where = clean(hit.passage.url or hit.passage.document)
-    return Text(f"   {'   '.join(parts)}   {where}", style="dim")
+    named = {
+        "score": scores.final,
+        "vector": scores.vector,
+        "keyword": scores.keyword,
+        "cross-encoder": scores.cross,
+        "graph": scores.graph or None,
+        "combined": None if scores.rrf is None else scores.combined,
+    }
+    parts = [
+        f"{name} {'+' if name == 'graph' else ''}{number(value)}"
+        for name, value in named.items()
+        if value is not None
+    ]
+    return f"   {'   '.join(parts)}   {clean(hit.passage.url or hit.passage.document)}"
 
 
 def _snippet(text: str, query: str) -> str:
-    """The stretch of a passage that holds most of the query's words, cut at word borders."""
+    """The part of a passage with most of the query's words, cut between words."""
     flat = " ".join(clean(text).split())
     if len(flat) <= _SNIPPET:
         return flat
@@ -176,22 +193,8 @@ def _highlighted(text: str, query: str) -> Text:
 
 
 def _matches(text: str, query: str) -> list[re.Match[str]]:
-    """The words of a text that the keyword leg would match with the query."""
+    """The words of a text that the keyword leg matches with the query."""
     from packwise.language.analyzer import terms
 
     wanted = set(terms(query))
     return [m for m in re.finditer(r"[^\W_]+(?:['’][^\W_]+)*", text) if wanted & set(terms(m[0]))]
-
-
-def _show_trace(ranking: Ranking) -> None:
-    from rich.table import Table
-
-    table = Table(title="what each stage did")
-    for column in ("stage", "ms", "notes"):
-        table.add_column(column, justify="right" if column == "ms" else "left")
-    for stage in ranking.trace.stages:
-        notes = ", ".join(f"{key} {value}" for key, value in stage.notes.items())
-        table.add_row(stage.name, f"{stage.ms:.2f}", notes)
-    for drop in ranking.trace.dropped:
-        table.add_row(drop.stage, "", f"left out {clean(drop.id)}: {clean(drop.reason)}")
-    out().print(table)

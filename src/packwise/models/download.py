@@ -47,9 +47,12 @@ def download(model: ModelSpec, folder: Path, received: Received | None = None) -
             for file in model.hub.build.files:
                 target = folder / file.path
                 if not target.is_file() or sha256_of(target) != file.sha256:
-                    _fetch(model, file, target, received or (lambda *_: None))
+                    _fetch(model, file, target, received or _ignore)
     except OSError as error:
         raise _disk_error(error, folder) from error
+
+
+def _ignore(*_: object) -> None: ...
 
 
 def _fetch(model: ModelSpec, file: ModelFile, target: Path, received: Received) -> None:
