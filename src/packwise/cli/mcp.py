@@ -44,17 +44,17 @@ def mcp(
             fix="pip install 'packwise[mcp]'",
         ) from error
     from packwise.serving.limits import Limits
-    from packwise.serving.store_registry import open_served
+    from packwise.serving.store_registry import open_stores
 
     bounds = Limits(**{name: value for name, value in limits.items() if value is not None})
     if not http:
         if sys.stdin.isatty():
             click.echo("an agent speaks MCP with this on standard input; Ctrl-D ends it", err=True)
-        mcp_server.run_stdio(open_served(stores), limits=bounds)
+        mcp_server.run_stdio(open_stores(stores), limits=bounds)
         return
     listening = server.bound_socket(host, port)
     try:
-        opened = open_served(stores)
+        opened = open_stores(stores)
         app = mcp_server.build_mcp_app(opened, limits=bounds, keys=ring)
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{listening.getsockname()[1]}{mcp_server.PATH}"

@@ -70,16 +70,15 @@ def run(
             fix="pip install 'packwise[serve]'",
         ) from error
     from packwise.serving.limits import Limits
-    from packwise.serving.logs import Log
-    from packwise.serving.store_registry import open_served
-    from packwise.serving.telemetry import NoTelemetry, Spans
+    from packwise.serving.observability import Log, NoTelemetry, Spans
+    from packwise.serving.store_registry import open_stores
 
     bounds = Limits(**{name: value for name, value in limits.items() if value is not None})
     log = Log(questions=log_questions)
     spans = Spans() if telemetry else NoTelemetry()
     listening = server.bound_socket(host, port)
     try:
-        opened = open_served(stores)
+        opened = open_stores(stores)
         app = build_app(
             opened,
             limits=bounds,
