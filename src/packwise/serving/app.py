@@ -23,7 +23,7 @@ from packwise.serving import articles, chat, nodes, operations, page, questions
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.middleware import RequestMiddleware
-from packwise.serving.observability import Log, NoTelemetry, Telemetry
+from packwise.serving.observability import Log, Telemetry
 from packwise.serving.state import ServerState
 from packwise.serving.store_registry import StoreRegistry
 
@@ -56,7 +56,7 @@ def build_app(
         limits or Limits(),
         keys,
         log or Log(),
-        telemetry or NoTelemetry(),
+        telemetry or Telemetry(),
         report,
     )
     return app_of(state, ROUTES)

@@ -14,8 +14,12 @@ from packwise.documents import Document
 from packwise.serving.api_errors import ApiError, bad_request
 from packwise.serving.callers import Caller, visible, visible_spelling
 from packwise.serving.models import (
+    ArticleLink,
     ArticleList,
+    ArticlePassage,
     ArticleResponse,
+    ArticleSection,
+    ArticleSummary,
     GraphResponse,
     MaxNodes,
     Offset,
@@ -80,28 +84,14 @@ async def articles(
     served = context.state.stores.get(store)
     part = q.casefold()
 
-    def read() -> dict[str, Any]:
+    def read() -> ArticleList:
         found = list(served.articles(context.caller).values())
         if part:
             found = [entry for entry in found if part in (entry.title or entry.id).casefold()]
-        return {
-            "store": served.name,
-            "total": len(found),
-            "offset": offset,
-            "articles": [
-                {
-                    "id": entry.id,
-                    "title": entry.title,
-                    "url": entry.url,
-                    "lang": entry.lang,
-                    "passages": entry.passages,
-                    "pagerank": entry.pagerank,
-                }
-                for entry in found[offset : offset + limit]
-            ],
-        }
+        page = [ArticleSummary.model_validate(entry) for entry in found[offset : offset + limit]]
+        return ArticleList(store=served.name, total=len(found), offset=offset, articles=page)
 
-    return Json(await context.state.workers.run(read))
+    return Json((await context.state.workers.run(read)).model_dump())
 
 
 @router.get("/v1/articles/{title:path}", response_model=ArticleResponse)
@@ -112,11 +102,11 @@ async def article(
 ) -> Response:
     """One article, by title or id."""
     served = context.open_store(store)
-    read = context.state.workers.run(lambda: article_record(served, context.caller, title))
-    return Json(await read)
+    found = await context.state.workers.run(article_of, served, context.caller, title)
+    return Json(found.model_dump())
 
 
-def article_record(store: ServedStore, caller: Caller, title: str) -> dict[str, Any]:
+def article_of(store: ServedStore, caller: Caller, title: str) -> ArticleResponse:
     """An article by id or title. Raises a 404 ``ApiError`` if the caller can see none."""
     held = store.library.store
     found = find_article(store, caller, title) if len(title) <= _MAX_TITLE else None
@@ -124,31 +114,27 @@ def article_record(store: ServedStore, caller: Caller, title: str) -> dict[str, 
     if document is None:
         raise ApiError(404, "no_such_article", "there is no such article", fix="GET /v1/articles")
     passages = held.document_passages(document.id)
-    return {
-        "store": store.name,
-        "id": document.id,
-        "title": document.title,
-        "url": document.url,
-        "lang": document.lang,
-        "pagerank": held.pagerank([document.id]).get(document.id, 0.0),
-        "metadata": {k: v for k, v in document.metadata.items() if k not in ("tenant", "acl")},
-        "text": document.text,
-        "sections": [
-            {"path": list(s.path), "level": s.level, "start": s.start, "end": s.end}
-            for s in document.sections
-        ],
-        "passages": [
-            {"id": p.id, "section_path": list(p.section_path), "start": p.start, "end": p.end}
-            for _, p in passages
-        ],
-        "links": _links(store, caller, document),
-        **_names_and_facts(store, caller, document, [key for key, _ in passages]),
-    }
+    names, facts = _names_and_facts(store, caller, document, [key for key, _ in passages])
+    return ArticleResponse(
+        store=store.name,
+        id=document.id,
+        title=document.title,
+        url=document.url,
+        lang=document.lang,
+        pagerank=held.pagerank([document.id]).get(document.id, 0.0),
+        metadata={k: v for k, v in document.metadata.items() if k not in ("tenant", "acl")},
+        text=document.text,
+        sections=[ArticleSection.model_validate(section) for section in document.sections],
+        passages=[ArticlePassage.model_validate(passage) for _, passage in passages],
+        links=_links(store, caller, document),
+        names=names,
+        facts=facts,
+    )
 
 
 def _names_and_facts(
     store: ServedStore, caller: Caller, document: Document, keys: Sequence[Key]
-) -> dict[str, list[str]]:
+) -> tuple[list[str], list[str]]:
     """The names that passages mention, most frequent first, and the facts in them."""
     held = store.library.store
     mentioned = held.entities_of(keys)
@@ -160,19 +146,17 @@ def _names_and_facts(
     facts = (" ".join(fact.text.split()) for key in keys for fact in stored.get(key, ()))
     own = (document.title, document.text)
     shown = [visible_spelling(caller, name, own) for name, _ in names.most_common()]
-    return {
-        "names": [name for name in shown if name is not None][:_MAX_NAMES],
-        "facts": list(dict.fromkeys(facts))[:_MAX_FACTS],
-    }
+    visible_names = [name for name in shown if name is not None]
+    return visible_names[:_MAX_NAMES], list(dict.fromkeys(facts))[:_MAX_FACTS]
 
 
-def _links(store: ServedStore, caller: Caller, document: Document) -> list[dict[str, Any]]:
+def _links(store: ServedStore, caller: Caller, document: Document) -> list[ArticleLink]:
     """Links to documents that the caller may see, one per document."""
     held = store.library.store
     found = {link.target: link for _, link in held.links([document.id]) if link.target}
     seen = visible(held, caller, found)
     return [
-        {"id": target, "title": store.title(target), "anchor": link.anchor, "kind": link.kind}
+        ArticleLink(id=target, title=store.title(target), anchor=link.anchor, kind=link.kind)
         for target, link in found.items()
         if target in seen
     ]

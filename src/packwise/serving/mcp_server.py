@@ -23,7 +23,7 @@ from packwise.errors import PackwiseError
 from packwise.serving import operations
 from packwise.serving.api_errors import ApiError, api_error
 from packwise.serving.app import app_of
-from packwise.serving.articles import article_record
+from packwise.serving.articles import article_of
 from packwise.serving.callers import LOCAL, Caller
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
@@ -285,19 +285,19 @@ class _Tools:
         caller = _caller(ctx)
 
         def read(store: ServedStore) -> ArticleToolResult:
-            record = article_record(store, caller, title)
-            values = {
-                **record,
-                "pack": store.name,
-                "document": record["id"],
-                "text": record["text"][start : start + characters],
-                "start": start,
-                "characters": len(record["text"]),
-                "sections": [" > ".join(s["path"]) for s in record["sections"] if s["path"]],
-                "links": [link["title"] for link in record["links"]],
-                "sources": [record["title"] or record["id"]],
-            }
-            return ArticleToolResult.model_validate(values)
+            article = article_of(store, caller, title)
+            return ArticleToolResult(
+                pack=store.name,
+                title=article.title,
+                document=article.id,
+                url=article.url,
+                text=article.text[start : start + characters],
+                start=start,
+                characters=len(article.text),
+                sections=[" > ".join(section.path) for section in article.sections if section.path],
+                links=[link.title for link in article.links],
+                sources=[article.title or article.id],
+            )
 
         return await self._run(pack, read)
 

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -70,29 +71,31 @@ class RequestMiddleware:
         await handling.run(self._app, route, scope["method"], self._needs_key(route))
 
 
+@dataclass(slots=True)
 class _Handling:
     """The handling of one request."""
 
-    def __init__(self, state: ServerState, scope: Scope, receive: Receive, send: Send) -> None:
-        self._state = state
-        self._scope = scope
-        self._receive = receive
-        self._send = send
-        self._headers = Headers(scope=scope)
-        self._id = secrets.token_hex(8)
-        self._status = 0
-        self._sent = 0
-        self._error_code: str | None = None
-        self._body_read = False
-        self._body_due = asyncio.get_running_loop().time() + state.limits.body_seconds
+    state: ServerState
+    scope: Scope
+    receive: Receive
+    send: Send
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    status: int = 0
+    sent: int = 0
+    error_code: str | None = None
+    body_read: bool = False
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def headers(self) -> Headers:
+        return Headers(scope=self.scope)
 
     async def run(self, app: ASGIApp, route: str, method: str, needs_key: bool) -> None:
-        state, scope = self._state, self._scope
-        started = time.perf_counter()
+        state, scope = self.state, self.scope
         scope["packwise.notes"] = {}
         scope["packwise.caller"] = LOCAL
         try:
-            with state.telemetry.request(route, self._headers):
+            with state.telemetry.request(route, self.headers):
                 try:
                     self._check_host(method)
                     if needs_key:
@@ -100,55 +103,55 @@ class _Handling:
                         self._check_rate(scope["packwise.caller"])
                     await app(scope, self._receive_in_time, self._send_in_time)
                 except _SlowReader:
-                    self._error_code = "slow_reader"
+                    self.error_code = "slow_reader"
                 except Exception as error:  # noqa: BLE001 - the last place to answer it
                     await self._send_error(self._shown(error))
         finally:
-            self._report(route, method, time.perf_counter() - started)
+            self._report(route, method, time.perf_counter() - self.started)
 
     def _report(self, route: str, method: str, seconds: float) -> None:
-        state, caller = self._state, self._scope["packwise.caller"]
-        status = self._status or 499
+        state, caller = self.state, self.scope["packwise.caller"]
+        status = self.status or 499
         method = method if method in _METHODS else "OTHER"
         state.metrics.requests.labels(route=route, method=method, status=status).inc()
         state.metrics.request_seconds.labels(route=route).observe(seconds)
-        if self._error_code:
-            state.metrics.refused.labels(code=self._error_code).inc()
+        if self.error_code:
+            state.metrics.refused.labels(code=self.error_code).inc()
         state.log.write(
             "request",
-            id=self._id,
+            id=self.id,
             method=method,
             route=route,
             status=status,
             ms=round(seconds * 1000, 3),
-            bytes=self._sent,
+            bytes=self.sent,
             key=caller.key or None,
             tenant=caller.tenant or None,
-            code=self._error_code,
-            **self._scope["packwise.notes"],
+            code=self.error_code,
+            **self.scope["packwise.notes"],
         )
 
     def _check_host(self, method: str) -> None:
         """Without keys, accept only requests to this machine's own name: a page elsewhere could
         make its own name resolve to this machine."""
-        if self._state.keys is not None:
+        if self.state.keys is not None:
             return
-        host = self._headers.get("host", "")
+        host = self.headers.get("host", "")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if not is_loopback(name.strip("[]")):
             raise ApiError(421, "wrong_host", "this server answers to localhost only")
-        site = self._headers.get("sec-fetch-site", "none")
+        site = self.headers.get("sec-fetch-site", "none")
         if site not in ("none", "same-origin") and method != "GET":
             raise ApiError(403, "cross_site", "requests from pages of other sites are refused")
 
     def _caller(self) -> Caller:
-        keys = self._state.keys
+        keys = self.state.keys
         if keys is None:
             return LOCAL
-        kind, _, token = self._headers.get("authorization", "").partition(" ")
+        kind, _, token = self.headers.get("authorization", "").partition(" ")
         token = token.strip() if kind.lower() == "bearer" else ""
         try:
-            found = keys.caller_of(token or self._headers.get("x-api-key", ""))
+            found = keys.caller_of(token or self.headers.get("x-api-key", ""))
         except PackwiseError as error:
             self._log_failure(str(error))
             raise unavailable("keys_unavailable", "API keys cannot be checked", 5) from None
@@ -163,7 +166,7 @@ class _Handling:
         return found
 
     def _check_rate(self, caller: Caller) -> None:
-        if wait := self._state.rates.take(caller.key):
+        if wait := self.state.rates.take(caller.key):
             raise ApiError(
                 429,
                 "too_many",
@@ -185,44 +188,44 @@ class _Handling:
         return shown
 
     def _log_failure(self, reason: str, **values: Any) -> None:
-        self._state.log.write("failed", "error", id=self._id, reason=reason, **values)
+        self.state.log.write("failed", "error", id=self.id, reason=reason, **values)
 
     async def _send_error(self, error: ApiError) -> None:
-        self._error_code = error.code
-        if self._status:
+        self.error_code = error.code
+        if self.status:
             return  # The response has begun and can only be ended.
-        content = error.as_openai_dict() if self._scope["path"] == _OPENAI else error.as_dict()
+        content = error.as_openai_dict() if self.scope["path"] == _OPENAI else error.as_dict()
         response = Json(content, status_code=error.status_code, headers=error.headers)
         try:
-            await response(self._scope, self._receive, self._send_in_time)
+            await response(self.scope, self.receive, self._send_in_time)
         except _SlowReader:
-            self._error_code = "slow_reader"
+            self.error_code = "slow_reader"
 
     async def _receive_in_time(self) -> Message:
         """The next message from the client; the whole body must arrive within the limit."""
-        if self._body_read:
-            return await self._receive()
-        left = self._body_due - asyncio.get_running_loop().time()
+        if self.body_read:
+            return await self.receive()
+        left = self.started + self.state.limits.body_seconds - time.perf_counter()
         try:
-            message = await asyncio.wait_for(self._receive(), max(0.0, left))
+            message = await asyncio.wait_for(self.receive(), max(0.0, left))
         except TimeoutError:
             raise ApiError(
                 408, "slow_body", "the body did not arrive in time", headers={"Connection": "close"}
             ) from None
-        self._body_read = message["type"] != "http.request" or not message.get("more_body", False)
+        self.body_read = message["type"] != "http.request" or not message.get("more_body", False)
         return message
 
     async def _send_in_time(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._status = message["status"]
+            self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            headers["X-Request-Id"] = self._id
+            headers["X-Request-Id"] = self.id
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
         else:
-            self._sent += len(message.get("body", b""))
+            self.sent += len(message.get("body", b""))
         try:
-            await asyncio.wait_for(self._send(message), self._state.limits.write_seconds)
+            await asyncio.wait_for(self.send(message), self.state.limits.write_seconds)
         except TimeoutError:
             raise _SlowReader from None
 

@@ -157,7 +157,7 @@ class ChatRequest(BaseModel):
 
 
 class _Result(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
 class ErrorDetail(_Result):

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 from prometheus_client import (
     CollectorRegistry,
@@ -104,33 +104,22 @@ class _Values(Collector):
         return self.metrics
 
 
-class Telemetry(Protocol):
-    """Where spans go."""
-
-    def request(self, route: str, headers: Mapping[str, str]) -> Any:
-        """A context manager around one request."""
-        ...
-
-    def stages(self, stages: Sequence[Mapping[str, Any]]) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class NoTelemetry:
-    """Sends no spans."""
+class Telemetry:
+    """Sends no spans; ``Spans`` does."""
 
     @contextmanager
     def request(self, route: str, headers: Mapping[str, str]) -> Generator[None]:
+        """Around one request."""
         yield
 
     def stages(self, stages: Sequence[Mapping[str, Any]]) -> None:
-        pass
+        """After one question, with the stages of its trace."""
 
     def close(self) -> None:
-        pass
+        """Send what is left."""
 
 
-class Spans:
+class Spans(Telemetry):
     """Sends spans to ``provider``, or over OTLP to ``OTEL_EXPORTER_OTLP_ENDPOINT``."""
 
     def __init__(self, provider: Any = None) -> None:

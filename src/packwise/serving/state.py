@@ -24,7 +24,7 @@ from packwise.serving.callers import Caller
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits, RateLimiter
 from packwise.serving.models import ErrorResponse
-from packwise.serving.observability import Log, Metrics, NoTelemetry, Telemetry
+from packwise.serving.observability import Log, Metrics, Telemetry
 from packwise.serving.store_registry import ServedStore, StoreRegistry
 from packwise.serving.worker_pool import WorkerPool
 
@@ -69,7 +69,7 @@ class ServerState:
     limits: Limits = field(default_factory=Limits)
     keys: KeyRing | None = None
     log: Log = field(default_factory=Log)
-    telemetry: Telemetry = field(default_factory=NoTelemetry)
+    telemetry: Telemetry = field(default_factory=Telemetry)
     report: Path | None = None
     ready: bool = False
     rates: RateLimiter = field(init=False)

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,65 +32,59 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _DEFAULT_THRESHOLD = Settings().context_confidence_threshold
 
 
-@dataclass(slots=True)
 class ServedStore:
     """An open store and its name. Safe to use from several threads."""
 
-    name: str
-    library: Library
-    place: str = field(default="", repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _listings: dict[tuple[str, Caller], dict[str, DocumentSummary]] = field(
-        default_factory=dict[tuple[str, Caller], dict[str, DocumentSummary]]
-    )
-    _titles: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    _nodes: KnowledgeVerseAdapter | None = None
+    def __init__(self, name: str, library: Library, place: str = "") -> None:
+        self.name = name
+        self.library = library
+        self._place = place
+        self._lock = threading.Lock()
+        self._nodes: KnowledgeVerseAdapter | None = None
+        self._version = ""
+        self._title = lru_cache(_MAX_TITLES)(self._read_title)
+        self._listing = lru_cache(_MAX_LISTINGS)(self._read_listing)
 
     def nodes(self) -> KnowledgeVerseAdapter | None:
         """The knowledge nodes of a PostgreSQL store; ``None`` for any other store."""
-        if not self.place.startswith(("postgresql://", "postgres://")):
+        if not self._place.startswith(("postgresql://", "postgres://")):
             return None
         from packwise.nodes.adapter import KnowledgeVerseAdapter
 
         with self._lock:
             if self._nodes is None:
-                self._nodes = KnowledgeVerseAdapter(self.place, settings=self.library.settings)
+                self._nodes = KnowledgeVerseAdapter(self._place, settings=self.library.settings)
             return self._nodes
 
     def title(self, document: str) -> str:
         """The title of a document, or its id if it has none."""
-        key = (self.library.store.version(), document)
-        with self._lock:
-            if key in self._titles:
-                return self._titles[key]
+        return self._title(self._current_version(), document)
+
+    def _read_title(self, version: str, document: str) -> str:
         found = self.library.store.document(document)
-        title = (found.title if found is not None else "") or document
-        with self._lock:
-            if len(self._titles) >= _MAX_TITLES:
-                self._titles.clear()
-            self._titles[key] = title
-        return title
+        return (found.title if found is not None else "") or document
 
     def articles(self, caller: Caller) -> dict[str, DocumentSummary]:
         """The articles the caller may see, by id, highest PageRank first."""
+        return self._listing(self._current_version(), caller)
+
+    def _current_version(self) -> str:
+        """The version of the store; a rebuilt one is read again."""
+        version = self.library.store.version()
+        if version != self._version:
+            self._version = version
+            self._title.cache_clear()
+            self._listing.cache_clear()
+        return version
+
+    def _read_listing(self, version: str, caller: Caller) -> dict[str, DocumentSummary]:
         store = self.library.store
-        key = (store.version(), caller)
-        with self._lock:
-            known = self._listings.get(key)
-        if known is None:
-            entries = list(islice(store.documents(), _MAX_LISTED))
-            if caller.restricted:
-                seen = visible(store, caller, (entry.id for entry in entries))
-                entries = [entry for entry in entries if entry.id in seen]
-            entries.sort(key=lambda entry: (-entry.pagerank, entry.title, entry.id))
-            known = {entry.id: entry for entry in entries}
-            with self._lock:
-                for old in [k for k in self._listings if k[0] != key[0]]:
-                    del self._listings[old]
-                while len(self._listings) >= _MAX_LISTINGS:
-                    del self._listings[next(iter(self._listings))]
-                self._listings[key] = known
-        return known
+        entries = list(islice(store.documents(), _MAX_LISTED))
+        if caller.restricted:
+            seen = visible(store, caller, (entry.id for entry in entries))
+            entries = [entry for entry in entries if entry.id in seen]
+        entries.sort(key=lambda entry: (-entry.pagerank, entry.title, entry.id))
+        return {entry.id: entry for entry in entries}
 
     @property
     def calibrated(self) -> bool:
