@@ -133,7 +133,10 @@ def listen(
     note: str = "",
 ) -> None:
     """Open the stores, then serve the application that ``build`` makes until it is stopped."""
-    from packwise.serving import server
+    try:
+        from packwise.serving import server
+    except ImportError as error:
+        raise missing_extra("serving", "serve", error) from error
     from packwise.serving.store_registry import open_stores
 
     bounds = limits_of(limits)
