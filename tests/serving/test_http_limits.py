@@ -110,6 +110,14 @@ def test_no_key_gets_more_than_its_burst_and_its_rate(rate, burst, gaps):
     assert let_in <= burst + now * rate / 60 + 1e-6
 
 
+def test_a_key_that_was_idle_for_an_hour_still_gets_no_more_than_its_burst():
+    now = 0.0
+    limiter = RateLimiter(60, 3, clock=lambda: now)
+    assert limiter.take("k") == 0
+    now = 3600.0
+    assert [limiter.take("k") for _ in range(4)] == [0, 0, 0, 1]
+
+
 def test_keys_that_are_forgotten_are_the_ones_unused_for_longest():
     limiter = RateLimiter(60, 1, clock=lambda: 0.0, capacity=2)
     assert limiter.take("a") == limiter.take("b") == 0

@@ -190,6 +190,17 @@ def test_the_first_tab_skips_to_the_content(visit, notes_server):
     expect(page.get_by_role("heading", name="Browse the pack")).to_be_visible()
 
 
+def test_screen_readers_skip_what_is_only_drawn(visit, notes_server):
+    page = visit(notes_server, "#/ask?q=How+long+is+a+backup+kept%3F").page
+    for decoration in (".slash", ".bump", ".dots"):
+        expect(page.locator(decoration)).to_have_attribute("aria-hidden", "true")
+    page.goto(f"{notes_server.url}/#/compare?q=How+long+is+a+backup+kept%3F")
+    badges = page.locator(".badge")
+    expect(badges.first).to_be_attached()
+    for badge in badges.all():
+        expect(badge).to_have_attribute("aria-hidden", "true")
+
+
 def test_the_answer_is_announced(visit, notes_server):
     page = opened(visit, notes_server, "asked")
     answer = page.get_by_label("Answer", exact=True)

@@ -135,6 +135,7 @@ def test_the_report_is_shown(visit, served, tmp_path_factory):
     row = page.get_by_role("region", name="Paired differences").locator("tbody tr")
     expect(row).to_have_class("significant")
     expect(row).to_contain_text("+0.070 [+0.030, +0.110]")
+    expect(row.locator(".interval")).to_have_attribute("aria-hidden", "true")
 
 
 def test_a_server_that_is_gone_is_said_calmly_and_tried_again(visit, served):
