@@ -80,7 +80,7 @@ def take_all(browser: Browser, url: str, question: str, out: Path) -> None:
     ask(page, url, question)
     page.screenshot(path=out / "answer.png")
     page.fill("#budget-number", "300")
-    page.wait_for_selector(".budget-told:has-text('of 300 tokens')")
+    page.wait_for_selector(".budget-status:has-text('of 300 tokens')")
     take(page, "#budget", out / "budget.png")
     page.locator("#threshold").fill("0.9")
     take(page, "#confidence", out / "confidence.png")
@@ -137,7 +137,7 @@ def ask(page: Page, url: str, question: str) -> None:
     page.wait_for_selector(".example")
     page.fill("#question", question)
     page.keyboard.press("Enter")
-    page.wait_for_selector("#around .graph svg", timeout=60_000)
+    page.wait_for_selector("#neighbourhood .graph svg", timeout=60_000)
     page.evaluate("document.activeElement.blur()")
     page.wait_for_timeout(200)
 

@@ -37,7 +37,7 @@ _EXPORTS = {
     "retrieval.calibration": "Calibration",
     "retrieval.pipeline": "Ranking",
     "serving.app": "build_app",
-    "serving.store_registry": "open_served",
+    "serving.store_registry": "open_stores",
     "settings": "Settings",
     "sources": "Item Problem Source combine_sources open_source",
     "stores.base": "Store StoreInfo",

@@ -62,7 +62,7 @@ from packwise.retrieval.cache import CacheInfo as CacheInfo
 from packwise.retrieval.calibration import Calibration as Calibration
 from packwise.retrieval.pipeline import Ranking as Ranking
 from packwise.serving.app import build_app as build_app
-from packwise.serving.store_registry import open_served as open_served
+from packwise.serving.store_registry import open_stores as open_stores
 from packwise.settings import Settings as Settings
 from packwise.sources import Item as Item
 from packwise.sources import Problem as Problem
@@ -147,7 +147,7 @@ __all__ = [
     "combine_sources",
     "load_embedder",
     "open",
-    "open_served",
     "open_source",
+    "open_stores",
     "token_counter",
 ]

@@ -6,9 +6,9 @@ import httpx2
 import openai
 import pytest
 
-from packwise.serving import results
-from packwise.serving.bodies import ChatMessage
+from packwise.serving import models
 from packwise.serving.chat import question_of
+from packwise.serving.models import ChatMessage
 from serving_world import RunningServer
 
 
@@ -88,7 +88,7 @@ def test_mistakes_come_back_as_the_clients_own_errors(chat):
 def test_the_wire_is_the_protocol(client):
     asked = {"model": "my-pack", "messages": said("What is a mirror?")}
     whole = client.post("/v1/chat/completions", json=asked)
-    results.Completion.model_validate(whole.json())
+    models.ChatResponse.model_validate(whole.json())
     assert whole.json()["object"] == "chat.completion"
     stream = client.post("/v1/chat/completions", json={**asked, "stream": True})
     lines = [line for line in stream.text.split("\n") if line]

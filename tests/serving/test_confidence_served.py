@@ -7,7 +7,7 @@ import sys
 import pytest
 from mcp import Client, StdioServerParameters
 
-from packwise.serving import results
+from packwise.serving import models
 from serving_world import client_of, copy_calibrated
 
 QUESTION = "how do I rotate the signing key?"
@@ -39,7 +39,7 @@ def sent_by(client, store):
 
 def test_without_a_calibration_the_confidence_is_closeness_and_the_chance_stands_beside_it(client):
     for route, sent in sent_by(client, "my-pack"):
-        gate = results.Gate.model_validate(sent["gate"])
+        gate = models.GateRecord.model_validate(sent["gate"])
         assert not gate.calibrated, route
         assert gate.threshold == 0.5
         assert gate.refuse_below is None
@@ -86,7 +86,7 @@ def test_a_search_tells_what_its_probability_was_read_off(client):
 def test_stores_tell_the_threshold_that_counts(client, calibrated):
     (plain,) = client.get("/v1/stores").json()["stores"]
     (own,) = calibrated.get("/v1/stores").json()["stores"]
-    results.Stores.model_validate({"stores": [plain, own]})
+    models.StoreList.model_validate({"stores": [plain, own]})
     assert (plain["calibrated"], plain["defaults"]["threshold"]) == (False, 0.5)
     assert (own["calibrated"], own["defaults"]["threshold"]) == (True, 0.7)
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from packwise.serving import results
+from packwise.serving import models
 from serving_world import client_of
 
 
 def test_articles_come_by_pagerank_in_pages_and_by_title(client):
     first = client.get("/v1/articles?limit=2").json()
-    results.Articles.model_validate(first)
+    models.ArticleList.model_validate(first)
     rest = client.get("/v1/articles?offset=2&limit=500").json()
     listed = first["articles"] + rest["articles"]
     assert first["total"] == len(listed) == 5
@@ -23,7 +23,7 @@ def test_articles_come_by_pagerank_in_pages_and_by_title(client):
 @pytest.mark.parametrize("name", ["Signing keys", "signing KEYS", "guides/keys.md"])
 def test_an_article_is_found_by_title_and_by_id(client, name):
     article = client.get(f"/v1/articles/{name}").json()
-    results.Article.model_validate(article)
+    models.ArticleResponse.model_validate(article)
     assert article["id"] == "guides/keys.md"
     assert article["metadata"]["team"] == "security"
     assert ["Rotating the signing key"] in [s["path"] for s in article["sections"]]
@@ -50,7 +50,7 @@ def test_what_is_not_there_is_not_found(client):
     ):
         answer = client.get(path)
         assert answer.status_code == 404, path
-        results.Error.model_validate(answer.json())
+        models.ErrorResponse.model_validate(answer.json())
     assert client.get("/v1/search").status_code == 405
     assert client.get("/v1/graph").status_code == 400
     assert client.get("/v1/articles?limit=many").status_code == 400
@@ -58,7 +58,7 @@ def test_what_is_not_there_is_not_found(client):
 
 def test_the_graph_around_an_article_holds_its_links_and_shared_names(client):
     drawn = client.get("/v1/graph", params={"around": "Signing keys"}).json()
-    results.Graph.model_validate(drawn)
+    models.GraphResponse.model_validate(drawn)
     assert drawn["centre"] == "article:guides/keys.md"
     edges = {(edge["source"], edge["target"], edge["kind"]) for edge in drawn["edges"]}
     assert ("article:guides/keys.md", "article:guides/releases.md", "link") in edges
@@ -77,7 +77,7 @@ def test_a_graph_has_no_more_nodes_than_asked_for(client, limit):
 def test_the_graph_around_a_name_leads_to_the_articles_that_mention_it(tenants_pack):
     with client_of(tenants_pack) as client:
         drawn = client.get("/v1/graph", params={"around": "harbour city"}).json()
-    results.Graph.model_validate(drawn)
+    models.GraphResponse.model_validate(drawn)
     assert drawn["centre"] == "name:harbour city"
     articles = {node["document"] for node in drawn["nodes"] if node["kind"] == "article"}
     assert articles == {"acme/plan.md", "acme/board.md", "globex/plan.md", "globex/people.md"}

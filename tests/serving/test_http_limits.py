@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from packwise.errors import UsageError
 from packwise.serving import server
 from packwise.serving import worker_pool as work
+from packwise.serving.api_errors import ApiError
 from packwise.serving.app import build_app
 from packwise.serving.limits import Limits, RateLimiter
-from packwise.serving.logs import Log
-from packwise.serving.refusals import Refusal
-from packwise.serving.store_registry import open_served
-from packwise.serving.worker_pool import Workroom
+from packwise.serving.observability import Log
+from packwise.serving.store_registry import open_stores
+from packwise.serving.worker_pool import WorkerPool
 from serving_world import client_of, key_ring
 from tests_world import PATIENCE, wait_until
 
@@ -29,7 +29,7 @@ from tests_world import PATIENCE, wait_until
 def listening_server(pack, limits):
     """A server on a thread of its own, and its port."""
     listening = server.bound_socket("127.0.0.1", 0)
-    app = build_app(open_served([str(pack)]), limits=limits, log=Log(StringIO()))
+    app = build_app(open_stores([str(pack)]), limits=limits, log=Log(StringIO()))
     running = server.server_of(app, limits)
     thread = threading.Thread(target=lambda: running.run(sockets=[listening]))
     thread.start()
@@ -110,8 +110,16 @@ def test_no_key_gets_more_than_its_burst_and_its_rate(rate, burst, gaps):
     assert let_in <= burst + now * rate / 60 + 1e-6
 
 
+def test_a_key_that_was_idle_for_an_hour_still_gets_no_more_than_its_burst():
+    now = 0.0
+    limiter = RateLimiter(60, 3, clock=lambda: now)
+    assert limiter.take("k") == 0
+    now = 3600.0
+    assert [limiter.take("k") for _ in range(4)] == [0, 0, 0, 1]
+
+
 def test_keys_that_are_forgotten_are_the_ones_unused_for_longest():
-    limiter = RateLimiter(60, 1, clock=lambda: 0.0, most=2)
+    limiter = RateLimiter(60, 1, clock=lambda: 0.0, capacity=2)
     assert limiter.take("a") == limiter.take("b") == 0
     assert limiter.take("b") > 0
     assert limiter.take("c") == 0
@@ -130,7 +138,7 @@ def test_a_late_answer_is_a_504_and_its_work_keeps_its_place(notes_pack, monkeyp
 
     monkeypatch.setattr(Library, "search", slow)
     with client_of(notes_pack, limits=Limits(deadline=0.25, running=1)) as client:
-        room = client.app.state.serving.work
+        room = client.app.state.serving.workers
         try:
             for _ in range(2):
                 told = client.post("/v1/search", json={"query": "mirror"})
@@ -150,15 +158,15 @@ def test_one_more_than_may_wait_is_turned_away():
     release = threading.Event()
 
     async def scene():
-        room = Workroom(limits)
+        room = WorkerPool(limits)
         jobs = [asyncio.create_task(room.run(release.wait, PATIENCE)) for _ in range(3)]
         await asyncio.sleep(0.05)
         assert (room.running, room.waiting) == (1, 2)
-        with pytest.raises(Refusal):
-            room.check_room()
-        with pytest.raises(Refusal) as told:
+        with pytest.raises(ApiError):
+            room.check_capacity()
+        with pytest.raises(ApiError) as told:
             await room.run(release.wait)
-        assert told.value.status == 503
+        assert told.value.status_code == 503
         assert told.value.headers["Retry-After"]
         release.set()
         assert await asyncio.gather(*jobs) == [True] * 3
@@ -170,14 +178,14 @@ def test_one_more_than_may_wait_is_turned_away():
 
 def test_whether_all_is_well_is_told_while_every_place_is_taken():
     async def scene():
-        room = Workroom(Limits(running=1, waiting=0, deadline=PATIENCE))
+        room = WorkerPool(Limits(running=1, waiting=0, deadline=PATIENCE))
         release = threading.Event()
         job = asyncio.create_task(room.run(release.wait, PATIENCE))
         await asyncio.sleep(0.05)
-        assert await room.aside(lambda: "well", PATIENCE) == "well"
-        with pytest.raises(Refusal) as told:
-            await room.aside(lambda: release.wait(PATIENCE), 0.1)
-        assert told.value.status == 504
+        assert await room.run_aside(lambda: "well", PATIENCE) == "well"
+        with pytest.raises(ApiError) as told:
+            await room.run_aside(lambda: release.wait(PATIENCE), 0.1)
+        assert told.value.status_code == 504
         release.set()
         assert await job
         room.close()
@@ -187,7 +195,7 @@ def test_whether_all_is_well_is_told_while_every_place_is_taken():
 
 def test_never_more_at_once_than_allowed_and_every_place_comes_back():
     async def scene():
-        room = Workroom(Limits(running=3, waiting=100, deadline=PATIENCE))
+        room = WorkerPool(Limits(running=3, waiting=100, deadline=PATIENCE))
         at_once, most, lock = 0, 0, threading.Lock()
         together = threading.Barrier(3)
 
@@ -216,7 +224,7 @@ def test_never_more_at_once_than_allowed_and_every_place_comes_back():
 
 def test_a_reader_who_leaves_stops_the_work_at_its_next_piece():
     async def scene():
-        room = Workroom(Limits(running=1, deadline=PATIENCE))
+        room = WorkerPool(Limits(running=1, deadline=PATIENCE))
         left, ends = threading.Event(), []
 
         def pieces():
@@ -247,7 +255,7 @@ def test_a_stream_that_is_silent_for_long_says_so_and_is_late_at_its_deadline(mo
 
     async def scene():
         nonlocal hours
-        room = Workroom(Limits(running=1, deadline=1800))
+        room = WorkerPool(Limits(running=1, deadline=1800))
         speak, end = threading.Event(), threading.Event()
 
         def pieces():
@@ -258,16 +266,16 @@ def test_a_stream_that_is_silent_for_long_says_so_and_is_late_at_its_deadline(mo
 
         seen, told = [], None
         try:
-            async for piece in room.stream(pieces, beat=0.05):
+            async for piece in room.stream(pieces, heartbeat=0.05):
                 seen.append(piece)
                 if seen == [None, None]:
                     speak.set()
                 if piece == "a":
                     hours = 1
-        except Refusal as refusal:
+        except ApiError as refusal:
             told = refusal
         end.set()
-        assert told.status == 504
+        assert told.status_code == 504
         assert seen[:2] == [None, None]
         assert seen[-1] == "a"
         room.close()

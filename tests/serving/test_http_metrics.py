@@ -9,8 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from packwise.errors import StoreError
-from packwise.serving.metrics import Metrics
-from packwise.serving.telemetry import Spans
+from packwise.serving.observability import Metrics, Spans
 from serving_world import client_of
 from tests_world import wait_until
 
@@ -55,13 +54,14 @@ def test_requests_stages_caches_and_refusals_are_counted(notes_pack):
 def test_a_histogram_adds_up_and_labels_cannot_break_a_line():
     metrics = Metrics()
     for ms in (0, 1, 3, 700, 99_999_999):
-        metrics.stages({"embed": ms})
-    metrics.count("packwise_refused_total", code='a"b\\c\nd')
-    text = metrics.exposition()
-    assert 'packwise_stage_seconds_bucket{stage="embed",le="+Inf"} 5' in text
-    assert 'packwise_stage_seconds_bucket{stage="embed",le="0.001"} 2' in text
-    assert r'{code="a\"b\\c\nd"} 1' in text
-    assert len(text.splitlines()) == 2 + 15 + 2 + 2 + 1
+        metrics.observe_stages({"embed": ms})
+    metrics.refused.labels(code='a"b\\c\nd').inc()
+    text = metrics.exposition().decode()
+    assert 'packwise_stage_seconds_bucket{le="+Inf",stage="embed"} 5.0' in text
+    assert 'packwise_stage_seconds_bucket{le="0.001",stage="embed"} 2.0' in text
+    assert r'packwise_refused_total{code="a\"b\\c\nd"} 1.0' in text
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert len(lines) == 15 + 2 + 1
 
 
 @pytest.mark.parametrize("questions", [False, True])

@@ -6,7 +6,7 @@ from packwise.nodes.adapter import KnowledgeVerseAdapter
 from packwise.nodes.records import KnowledgeNode
 from packwise.nodes.schema import NodesSchema, init_nodes
 from packwise.packs.build import build_pack
-from packwise.serving import results
+from packwise.serving import models
 from packwise.serving.limits import Limits
 from postgres_servers import Schema
 from serving_world import SECRETS, TENANTS, client_of, key_ring, write_tenants
@@ -47,12 +47,12 @@ def test_nodes_are_those_of_the_key_s_tenant(served):
     client, headers = served
     for tenant in ("acme", "globex"):
         found = client.get("/v1/nodes", headers=headers[tenant]).json()
-        results.Nodes.model_validate(found)
+        models.NodeList.model_validate(found)
         assert found["total"] == (2 if tenant == "acme" else 1)
         searched = client.post(
             "/v1/nodes:search", json={"query": "email address"}, headers=headers[tenant]
         ).json()
-        results.Nodes.model_validate(searched)
+        models.NodeList.model_validate(searched)
         assert tenant in searched["nodes"][0]["summary"]
         assert searched["nodes"][0]["band"] in ("high", "good", "partial", "low")
         other = "globex" if tenant == "acme" else "acme"

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import packwise
-from packwise.serving import results
+from packwise.serving import models
 
 
 def events(response):
@@ -26,7 +26,7 @@ def test_search_sends_what_the_command_line_prints(client, notes_pack):
     answer = client.post("/v1/search", json={"query": query, "k": 3})
     assert answer.status_code == 200
     sent = answer.json()
-    results.Search.model_validate(sent)
+    models.SearchResponse.model_validate(sent)
     assert sent["hits"] == printed["hits"]
     assert sent["confidence"] == printed["confidence"]
     assert set(printed) <= set(sent)
@@ -52,7 +52,7 @@ def test_the_settings_of_a_search_are_heard(client):
 def test_a_trace_tells_where_each_candidate_stood_after_each_stage(client):
     sent = client.post("/v1/search", json={"query": "restore a nightly backup", "k": 5}).json()
     record = client.get(f"/v1/trace/{sent['trace_id']}").json()
-    results.Trace.model_validate(record)
+    models.TraceResponse.model_validate(record)
     assert record["kind"] == "search"
     moves = record["trace"]["candidates"]
     assert [move["id"] for move in moves] == [hit["id"] for hit in sent["hits"]]
@@ -64,20 +64,20 @@ def test_a_trace_tells_where_each_candidate_stood_after_each_stage(client):
 def test_a_context_keeps_to_its_budget_and_says_why_each_passage_is_out(client, notes_pack):
     question = "how do I rotate the signing key?"
     sent = client.post("/v1/context", json={"question": question, "budget": 120}).json()
-    results.Context.model_validate(sent)
+    models.ContextResponse.model_validate(sent)
     assert 0 < sent["tokens"] <= 120
     assert all(entry["reason"] for entry in sent["trace"]["dropped"])
     with packwise.open(str(notes_pack)) as library:
         assert sent["text"] == library.context(question, 120).text
     record = client.get(f"/v1/trace/{sent['trace_id']}").json()
-    results.Trace.model_validate(record)
+    models.TraceResponse.model_validate(record)
     assert record["trace"]["packing"] == sent["trace"]
 
 
 def test_an_answer_carries_sources_confidence_and_its_way(client, notes_pack):
     question = "When is the database backed up?"
     sent = client.post("/v1/ask", json={"question": question, "extractive": True}).json()
-    results.Answer.model_validate(sent)
+    models.AskResponse.model_validate(sent)
     assert "two o'clock" in sent["answer"]
     assert sent["sources"] == ["Backups"]
     assert sent["answered_by"] == "extractive"
@@ -87,7 +87,7 @@ def test_an_answer_carries_sources_confidence_and_its_way(client, notes_pack):
         assert sent[name] == expected[name]
     assert sent["trace"]["candidates"][0]["title"] == "Backups"
     record = client.get(f"/v1/trace/{sent['trace_id']}").json()
-    results.Trace.model_validate(record)
+    models.TraceResponse.model_validate(record)
     assert record["trace"] == sent["trace"]
 
 
@@ -101,13 +101,13 @@ def test_a_stream_ends_with_the_whole_answer(client):
     assert {name for name, _ in pieces} == {"piece"}
     assert "".join(data["text"] for _, data in pieces) == answer["answer"] == whole["answer"]
     assert answer["citations"] == whole["citations"]
-    results.Answer.model_validate(answer)
+    models.AskResponse.model_validate(answer)
 
 
 def test_a_question_the_store_holds_nothing_on_is_gated(client):
     asked = {"question": "Who won the chess championship in 1972?", "threshold": 0.9}
     sent = client.post("/v1/ask", json=asked).json()
-    results.Answer.model_validate(sent)
+    models.AskResponse.model_validate(sent)
     assert sent["query_type"] == "confidence_gated_fallback"
     assert sent["sources"] == sent["citations"] == sent["entities"] == sent["facts"] == []
     assert sent["trace"]["packing"] is None
@@ -154,7 +154,7 @@ def test_an_error_in_a_stream_is_its_last_event(client, monkeypatch):
 def test_what_is_wrong_with_a_body_is_told_by_name(client, route, body, word):
     answer = client.post(route, json=body)
     assert answer.status_code == 400
-    error = results.Error.model_validate(answer.json()).error
+    error = models.ErrorResponse.model_validate(answer.json()).error
     assert error.code == "bad_request"
     assert word in error.message
 
@@ -176,7 +176,7 @@ def test_several_stores_are_asked_by_name(notes_pack, tenants_pack):
 
     with client_of(notes_pack, f"firms={tenants_pack}") as both:
         listed = both.get("/v1/stores").json()
-        results.Stores.model_validate(listed)
+        models.StoreList.model_validate(listed)
         assert [store["name"] for store in listed["stores"]] == ["my-pack", "firms"]
         asked = {"query": "the launch in March", "k": 1}
         assert both.post("/v1/search", json=asked).json()["store"] == "my-pack"

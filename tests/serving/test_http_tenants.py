@@ -70,7 +70,7 @@ def test_a_body_cannot_name_a_tenant_or_a_group(tenants):
         body = {"query": "launch", "where": where}
         answer = client.post("/v1/search", json=body, headers=headers["acme"])
         assert answer.status_code == 400
-        assert "comes with the key" in answer.json()["error"]["message"]
+        assert "is set by the API key" in answer.json()["error"]["message"]
     free = client.post(
         "/v1/search",
         json={"query": "launch", "where": {"tenant": "globex"}},

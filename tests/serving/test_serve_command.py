@@ -28,7 +28,7 @@ def test_beyond_this_machine_it_does_not_start_without_keys(notes_pack, tmp_path
 
     for host in ("0.0.0.0", "::", "10.1.2.3", "example.org"):
         assert "packwise serve keys add" in refused("--host", host)
-        assert "keys are needed" in refused("--host", host, "--no-keys")
+        assert "API keys are needed" in refused("--host", host, "--no-keys")
     assert "no API key" in refused("--keys", str(tmp_path / "none.json"))
 
 

@@ -18,8 +18,8 @@ from packwise.retrieval.calibration import CALIBRATION, default_calibration
 from packwise.serving.app import build_app
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
-from packwise.serving.logs import Log
-from packwise.serving.store_registry import open_served
+from packwise.serving.observability import Log
+from packwise.serving.store_registry import open_stores
 from tests_world import PATIENCE
 
 # One word that only this tenant's, or this group's, documents hold.
@@ -86,7 +86,7 @@ def client_of(*stores, limits=None, keys=None, questions=False, telemetry=None, 
     """A client of a server in this process; ``client.log`` is what the server wrote."""
     out = StringIO()
     app = build_app(
-        open_served([str(store) for store in stores]),
+        open_stores([str(store) for store in stores]),
         limits=limits or Limits(),
         keys=keys,
         log=Log(out, questions=questions),

@@ -36,7 +36,7 @@ class QuestionChoice:
     def prepare(self, settings: Settings) -> EvaluationRun:
         """Read the questions and find their store: the given one, the pack they are part of, or
         one built from their corpus. What makes the figures differ is said on standard error."""
-        from packwise.cli.progress import BuildProgress
+        from packwise.cli.progress import ProgressBars
         from packwise.evaluation.cache import cached_store
         from packwise.evaluation.coverage_check import check_coverage, leaked_questions
         from packwise.evaluation.goldens import QUESTIONS, load_questions, resolve
@@ -47,7 +47,7 @@ class QuestionChoice:
         if store is None and (Path(self.folder) / QUESTIONS).is_file():
             store = self.folder
         if store is None:
-            progress = BuildProgress(f"building {clean(dataset.name)}")
+            progress = ProgressBars(f"building {clean(dataset.name)}")
             store = str(cached_store(dataset, settings, progress))
         with closing(open_store(store)) as opened:
             dataset = check_coverage(resolve(dataset, opened), opened)

@@ -7,20 +7,13 @@ from typing import Any
 
 import click
 
-from packwise.cli.serve import keys_for
-from packwise.errors import UsageError
+from packwise.cli.serve import limits_of, listen, listen_options, missing_extra, required_keys
 
 
 @click.command()
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")
 @click.option("--http", is_flag=True, help="Serve at /mcp over HTTP instead of stdio.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8001, show_default=True, help="The port; 0 takes a free one.")
-@click.option("--keys", "keys_file", default=None, metavar="FILE", help="The file of the API keys.")
-@click.option("--no-keys", is_flag=True, help="Ask for no key; only on this machine's loopback.")
-@click.option("--rate", default=None, type=float, help="Requests a minute for a key; 0: any.")
-@click.option("--running", default=None, type=int, help="Questions worked on at once.")
-@click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
+@listen_options(8001)
 def mcp(
     stores: tuple[str, ...],
     http: bool,
@@ -30,36 +23,27 @@ def mcp(
     no_keys: bool,
     **limits: Any,
 ) -> None:
-    """Offer one or several STOREs to agents as MCP tools.
+    """Offer one or more STOREs to agents as MCP tools.
 
-    An agent starts it itself and speaks with it over standard input and output. With --http it
-    serves many, with keys as `packwise serve` does.
+    An agent starts this command itself and talks to it over standard input and output. With
+    --http it serves many agents, with API keys as in `packwise serve`.
     """
-    ring = keys_for(host, keys_file, no_keys) if http else None
+    ring = required_keys(host, keys_file, no_keys) if http else None
     try:
-        from packwise.serving import mcp_server, server
+        from packwise.serving import mcp_server
+        from packwise.serving.store_registry import open_stores
     except ImportError as error:
-        raise UsageError(
-            f"the MCP server needs {error.name}, which is not installed",
-            fix="pip install 'packwise[mcp]'",
-        ) from error
-    from packwise.serving.limits import Limits
-    from packwise.serving.store_registry import open_served
-
-    bounds = Limits(**{name: value for name, value in limits.items() if value is not None})
-    if not http:
-        if sys.stdin.isatty():
-            click.echo("an agent speaks MCP with this on standard input; Ctrl-D ends it", err=True)
-        mcp_server.run_stdio(open_served(stores), limits=bounds)
+        raise missing_extra("the MCP server", "mcp", error) from error
+    if http:
+        listen(
+            lambda opened, bounds: mcp_server.build_mcp_app(opened, limits=bounds, keys=ring),
+            stores,
+            host,
+            port,
+            limits,
+            path=mcp_server.PATH,
+        )
         return
-    listening = server.bound_socket(host, port)
-    try:
-        opened = open_served(stores)
-        app = mcp_server.build_mcp_app(opened, limits=bounds, keys=ring)
-        shown = f"[{host}]" if ":" in host else host
-        url = f"http://{shown}:{listening.getsockname()[1]}{mcp_server.PATH}"
-        click.echo(f"serving {', '.join(store.name for store in opened)} on {url}")
-        server.serve(app, listening, bounds)
-    finally:
-        listening.close()
-    click.echo("stopped")
+    if sys.stdin.isatty():
+        click.echo("waiting for an agent on standard input; press Ctrl-D to end", err=True)
+    mcp_server.run_stdio(open_stores(stores), limits=limits_of(limits))

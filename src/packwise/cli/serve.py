@@ -1,19 +1,52 @@
-"""``packwise serve``: the HTTP API and the page; and the keys for it."""
+"""``packwise serve``: the HTTP API and the page, and their API keys."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from packwise.cli.console import clean, out, print_json
 from packwise.errors import UsageError
 
+if TYPE_CHECKING:
+    from packwise.serving.keys import KeyRing
+    from packwise.serving.limits import Limits
+    from packwise.serving.store_registry import StoreRegistry
+
+_KEYS_FILE = click.option(
+    "--keys", "keys_file", default=None, metavar="FILE", help="The file with the API keys."
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_HOST = click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on."
+)
+_LISTEN = (
+    _KEYS_FILE,
+    click.option("--no-keys", is_flag=True, help="Require no key; on a loopback address only."),
+    click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any."),
+    click.option("--running", default=None, type=int, help="Questions to work on at once."),
+    click.option("--deadline", default=None, type=float, help="Seconds a request may take."),
+)
+
+
+def listen_options(port: int) -> Callable[[Any], Any]:
+    """The options of a command that listens on a port."""
+
+    listen_on = click.option(
+        "--port", default=port, show_default=True, help="The port; 0: any free port."
+    )
+    return lambda command: reduce(
+        lambda wrapped, option: option(wrapped), (*reversed(_LISTEN), listen_on, _HOST), command
+    )
+
 
 class _StoresOrKeys(click.Group):
-    """``serve STORE...`` serves; ``serve keys ...`` is about keys."""
+    """``serve STORE...`` serves; ``serve keys ...`` manages keys."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args != ["--help"] and args != ["-h"]:
@@ -23,29 +56,23 @@ class _StoresOrKeys(click.Group):
 
 @click.group(cls=_StoresOrKeys, subcommand_metavar="STORE... | keys COMMAND")
 def serve() -> None:
-    """Answer over HTTP from one or several STOREs.
+    """Serve one or more STOREs over HTTP.
 
-    `packwise serve STORE...` is short for `packwise serve run STORE...`. A STORE may be given
-    a name: NAME=STORE. Only this machine can reach the server unless --host says otherwise,
-    and then every request needs a key.
+    `packwise serve STORE...` is short for `packwise serve run STORE...`. NAME=STORE gives a
+    store a name. By default only this machine can connect. With another --host, every request
+    needs an API key.
     """
 
 
 @serve.command()
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8000, show_default=True, help="The port; 0 takes a free one.")
-@click.option("--keys", "keys_file", default=None, metavar="FILE", help="The file of the API keys.")
-@click.option("--no-keys", is_flag=True, help="Ask for no key; only on this machine's loopback.")
-@click.option("--rate", default=None, type=float, help="Requests a minute for a key; 0: any.")
+@listen_options(8000)
 @click.option("--burst", default=None, type=int, help="Requests a key may send at once.")
-@click.option("--running", default=None, type=int, help="Questions worked on at once.")
-@click.option("--waiting", default=None, type=int, help="Questions that may wait their turn.")
-@click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
+@click.option("--waiting", default=None, type=int, help="Questions that may wait in the queue.")
 @click.option("--body-bytes", default=None, type=int, help="Largest request body.")
 @click.option("--question", default=None, type=int, help="Longest question, in characters.")
-@click.option("--traces", default=None, type=int, help="Traces kept in memory.")
-@click.option("--report", default=None, metavar="FILE", help="An `eval --json` result to show.")
+@click.option("--traces", default=None, type=int, help="Traces to keep in memory.")
+@click.option("--report", default=None, metavar="FILE", help="A result of `eval --json` to show.")
 @click.option("--log-questions", is_flag=True, help="Write the questions to the log.")
 @click.option("--telemetry", is_flag=True, help="Send OpenTelemetry spans over OTLP.")
 def run(
@@ -59,68 +86,91 @@ def run(
     telemetry: bool,
     **limits: Any,
 ) -> None:
-    """Answer over HTTP from one or several STOREs."""
-    ring = keys_for(host, keys_file, no_keys)
+    """Serve one or more STOREs over HTTP."""
+    ring = required_keys(host, keys_file, no_keys)
     try:
-        from packwise.serving import server
         from packwise.serving.app import build_app
+        from packwise.serving.observability import Log, Spans
     except ImportError as error:
-        raise UsageError(
-            f"serving needs {error.name}, which is not installed",
-            fix="pip install 'packwise[serve]'",
-        ) from error
-    from packwise.serving.limits import Limits
-    from packwise.serving.logs import Log
-    from packwise.serving.store_registry import open_served
-    from packwise.serving.telemetry import NoTelemetry, Spans
+        raise missing_extra("serving", "serve", error) from error
 
-    bounds = Limits(**{name: value for name, value in limits.items() if value is not None})
-    log = Log(questions=log_questions)
-    spans = Spans() if telemetry else NoTelemetry()
-    listening = server.bound_socket(host, port)
-    try:
-        opened = open_served(stores)
-        app = build_app(
+    def build(opened: StoreRegistry, bounds: Limits) -> Any:
+        return build_app(
             opened,
             limits=bounds,
             keys=ring,
-            log=log,
-            telemetry=spans,
+            log=Log(questions=log_questions),
+            telemetry=Spans() if telemetry else None,
             report=Path(report) if report else None,
         )
+
+    note = " (with keys)" if ring is not None else " (without keys, for this machine only)"
+    listen(build, stores, host, port, limits, note=note)
+
+
+def missing_extra(what: str, extra: str, error: ImportError) -> UsageError:
+    """The error for a command whose optional dependencies are not installed."""
+    return UsageError(
+        f"{what} needs {error.name}, which is not installed", fix=f"pip install 'packwise[{extra}]'"
+    )
+
+
+def limits_of(options: dict[str, Any]) -> Limits:
+    """The limits that the options set; the others have their defaults."""
+    from packwise.serving.limits import Limits
+
+    return Limits(**{name: value for name, value in options.items() if value is not None})
+
+
+def listen(
+    build: Callable[[StoreRegistry, Limits], Any],
+    stores: tuple[str, ...],
+    host: str,
+    port: int,
+    limits: dict[str, Any],
+    *,
+    path: str = "",
+    note: str = "",
+) -> None:
+    """Open the stores, then serve the application that ``build`` makes until it is stopped."""
+    try:
+        from packwise.serving import server
+    except ImportError as error:
+        raise missing_extra("serving", "serve", error) from error
+    from packwise.serving.store_registry import open_stores
+
+    bounds = limits_of(limits)
+    listening = server.bound_socket(host, port)
+    try:
+        opened = open_stores(stores)
+        app = build(opened, bounds)
         shown = f"[{host}]" if ":" in host else host
-        url = f"http://{shown}:{listening.getsockname()[1]}"
-        with_keys = "with keys" if ring is not None else "without keys, for this machine only"
-        click.echo(f"serving {', '.join(store.name for store in opened)} on {url} ({with_keys})")
+        names = ", ".join(store.name for store in opened)
+        url = f"http://{shown}:{listening.getsockname()[1]}{path}"
+        click.echo(f"serving {names} on {url}{note}")
         server.serve(app, listening, bounds)
     finally:
         listening.close()
     click.echo("stopped")
 
 
-def keys_for(host: str, keys_file: str | None, no_keys: bool) -> Any:
-    """The keys a server asks for; ``None`` for none."""
-    from packwise.serving.keys import KeyRing, default_file, is_loopback
+def required_keys(host: str, keys_file: str | None, no_keys: bool) -> KeyRing | None:
+    """The keys that a server on this host requires; ``None`` for none."""
+    from packwise.serving.keys import is_loopback
 
     local = is_loopback(host)
+    fix = "packwise serve keys add --tenant T"
     if no_keys:
         if not local:
-            raise UsageError(
-                f"{host} can be reached from elsewhere: keys are needed there",
-                fix="packwise serve keys add --tenant T",
-            )
+            raise UsageError(f"API keys are needed to serve other machines on {host}", fix=fix)
         return None
-    ring = KeyRing(Path(keys_file).expanduser() if keys_file else default_file())
+    ring = _ring(keys_file)
     if ring.keys():
         return ring
     if local and keys_file is None:
         return None
-    raise UsageError(
-        f"there is no API key in {ring.file}, and {host} asks for one"
-        if not local
-        else f"there is no API key in {ring.file}",
-        fix="packwise serve keys add --tenant T",
-    )
+    reason = "" if local else f", and {host} requires one"
+    raise UsageError(f"there is no API key in {ring.file}{reason}", fix=fix)
 
 
 @serve.group()
@@ -128,18 +178,12 @@ def keys() -> None:
     """Add, list and revoke API keys."""
 
 
-_FILE = click.option(
-    "--keys", "keys_file", default=None, metavar="FILE", help="The file of the API keys."
-)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-
-
 @keys.command()
 @click.option("--tenant", default=None, metavar="T", help="The tenant whose documents it sees.")
-@click.option("--acl", multiple=True, metavar="G", help="A group it is in; may be repeated.")
-@click.option("--all", "unbound", is_flag=True, help="It sees every tenant's documents.")
+@click.option("--acl", multiple=True, metavar="G", help="A group of the tenant; may be repeated.")
+@click.option("--all", "unbound", is_flag=True, help="It sees the documents of every tenant.")
 @click.option("--label", default="", help="What the key is for.")
-@_FILE
+@_KEYS_FILE
 @_JSON
 def add(
     tenant: str | None,
@@ -149,7 +193,7 @@ def add(
     keys_file: str | None,
     as_json: bool,
 ) -> None:
-    """Make a key; it is shown once and never again."""
+    """Create a key. It is shown only once."""
     key, text = _ring(keys_file).add(tenant=tenant or "", acl=acl, unbound=unbound, label=label)
     if as_json:
         print_json({"id": key.id, "key": text, "tenant": key.tenant, "acl": list(key.acl)})
@@ -159,7 +203,7 @@ def add(
 
 
 @keys.command("list")
-@_FILE
+@_KEYS_FILE
 @_JSON
 def list_keys(keys_file: str | None, as_json: bool) -> None:
     """List the keys: their ids and what they may see, never the keys themselves."""
@@ -184,9 +228,7 @@ def list_keys(keys_file: str | None, as_json: bool) -> None:
         return
     from rich.table import Table
 
-    table = Table(title="API keys")
-    for column in ("id", "tenant", "groups", "label", "made on"):
-        table.add_column(column)
+    table = Table("id", "tenant", "groups", "label", "created", title="API keys")
     for key in found:
         tenant = "all" if key.unbound else clean(key.tenant)
         groups = clean(", ".join(key.acl))
@@ -196,14 +238,14 @@ def list_keys(keys_file: str | None, as_json: bool) -> None:
 
 @keys.command()
 @click.argument("id")
-@_FILE
+@_KEYS_FILE
 def revoke(id: str, keys_file: str | None) -> None:
-    """Take a key away; a running server refuses it at once."""
+    """Revoke a key. A running server refuses it at once."""
     gone = _ring(keys_file).revoke(id)
     click.echo(f"revoked {gone.id}")
 
 
-def _ring(keys_file: str | None) -> Any:
+def _ring(keys_file: str | None) -> KeyRing:
     from packwise.serving.keys import KeyRing, default_file
 
     return KeyRing(Path(keys_file).expanduser() if keys_file else default_file())

@@ -26,7 +26,7 @@ from packwise.models.base import Embedder, Vectors
 from packwise.packs.progress import Progress
 from packwise.packs.workers import BuildWorkers, LocalWorkers, PreparedItem
 from packwise.settings import Settings
-from packwise.sources import Item, Problem, combine, open_source, source_ids
+from packwise.sources import Item, Problem, combine, combined_ids, open_source
 from packwise.stores.base import Writer, WriteSummary
 from packwise.stores.locate import create_or_open_store
 
@@ -123,7 +123,7 @@ class PackBuilder:
             )
         started = time.perf_counter()
         opened = [open_source(argument) for argument in sources]
-        wanted = source_ids(opened)
+        wanted = combined_ids(opened)
         self._progress.counted(len(wanted))
         embedder = _embedder_for(out, embedder_name, self._settings)
         workers = start_workers(embedder, self._settings)

@@ -1,150 +1,145 @@
-"""The ASGI application: its routes, behind the gate."""
+"""The FastAPI application: routes, middleware, OpenAPI document."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from starlette.applications import Starlette
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import BaseRoute, Match
 from starlette.types import Scope
 
+from packwise import __version__
 from packwise.errors import PackwiseError
-from packwise.serving import articles, chat, docs, nodes, operations, page, questions
+from packwise.serving import articles, chat, nodes, operations, page, questions
 from packwise.serving.keys import KeyRing
-from packwise.serving.limits import Limits, RateLimiter
-from packwise.serving.logs import Log
-from packwise.serving.metrics import Metrics
-from packwise.serving.middleware import Gate
-from packwise.serving.state import Serving
-from packwise.serving.store_registry import Served
-from packwise.serving.telemetry import NoTelemetry, Telemetry
-from packwise.serving.traces import TraceShelf
-from packwise.serving.worker_pool import Workroom
+from packwise.serving.limits import Limits
+from packwise.serving.middleware import RequestMiddleware
+from packwise.serving.observability import Log, Telemetry
+from packwise.serving.state import ServerState
+from packwise.serving.store_registry import StoreRegistry
 
-ROUTES = (
-    Route("/v1/search", questions.search, methods=["POST"]),
-    Route("/v1/context", questions.context, methods=["POST"]),
-    Route("/v1/ask", questions.ask, methods=["POST"]),
-    Route("/v1/trace/{id}", questions.trace),
-    Route("/v1/stores", articles.stores),
-    Route("/v1/articles", articles.articles),
-    Route("/v1/articles/{title:path}", articles.article),
-    Route("/v1/graph", articles.graph),
-    Route("/v1/report", articles.report),
-    Route("/v1/nodes", nodes.nodes),
-    Route("/v1/nodes:search", nodes.search, methods=["POST"]),
-    Route("/v1/models", chat.models),
-    Route("/v1/chat/completions", chat.completions, methods=["POST"]),
-    Route("/healthz", operations.healthz),
-    Route("/readyz", operations.readyz),
-    Route("/metrics", operations.metrics),
-    Route("/openapi.json", docs.openapi),
-    Route("/docs", docs.docs),
-    Route("/docs.css", docs.style),
-    Route("/", page.page),
-    Route("/{file}", page.page),
-)
-_OPEN = {"/healthz", "/readyz", "/openapi.json", "/docs", "/docs.css", "/", "/{file}"}
+_GROUPS = (questions, articles, nodes, chat, operations, page)
+ROUTES: tuple[BaseRoute, ...] = tuple(r for group in _GROUPS for r in group.router.routes)
+_WITHOUT_KEY = {"/healthz", "/readyz", "/openapi.json", "/docs", "/", "/{file}"}
+
+
+class _Api(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        return openapi_document()
 
 
 def build_app(
-    stores: Served,
+    stores: StoreRegistry,
     *,
     limits: Limits | None = None,
     keys: KeyRing | None = None,
     log: Log | None = None,
     telemetry: Telemetry | None = None,
     report: Path | None = None,
-) -> Starlette:
+) -> FastAPI:
     """The application over open stores; it closes them when it ends.
 
-    With ``keys``, every request but for health, the page and the docs needs one of them.
+    With ``keys``, every request except those for health, the page and the docs needs a key.
     Without, the caller is the user of this machine and sees everything.
     """
-    state = new_state(stores, limits=limits, keys=keys, log=log, telemetry=telemetry, report=report)
+    state = ServerState(
+        stores,
+        limits or Limits(),
+        keys,
+        log or Log(),
+        telemetry or Telemetry(),
+        report,
+    )
+    return app_of(state, ROUTES)
+
+
+def app_of(
+    state: ServerState,
+    routes: Sequence[BaseRoute],
+    running: Callable[[], AbstractAsyncContextManager[Any]] = nullcontext,
+) -> FastAPI:
+    """An application with these routes, which runs within ``running``."""
 
     @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-        warming = asyncio.create_task(warm(state))
-        try:
-            yield
-        finally:
-            state.ready = False
-            await warming
-            state.work.close()
-            state.telemetry.close()
-            stores.close()
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        warming = asyncio.create_task(asyncio.to_thread(_load_models, state))
+        async with running():
+            try:
+                yield
+            finally:
+                await warming
+                state.ready = False
+                state.close()
 
-    app = Starlette(
-        routes=list(ROUTES),
+    def route_of(scope: Scope) -> str:
+        """The path template of a request's route: the path itself may contain text."""
+        matching = (r for r in routes if r.matches(scope)[0] is not Match.NONE)
+        return getattr(next(matching, None), "path", "other")
+
+    app = _Api(
+        routes=list(routes),
+        openapi_url=None,
+        redirect_slashes=False,
         middleware=[
-            Middleware(Gate, state=state, route_of=route_of, open_to_all=_OPEN.__contains__)
+            Middleware(
+                RequestMiddleware,
+                state=state,
+                route_of=route_of,
+                needs_key=lambda route: route not in _WITHOUT_KEY,
+            )
         ],
-        exception_handlers={HTTPException: _pass_on},
+        exception_handlers={HTTPException: _raise, RequestValidationError: _raise},
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False
     app.state.serving = state
     return app
 
 
-def new_state(
-    stores: Served,
-    *,
-    limits: Limits | None = None,
-    keys: KeyRing | None = None,
-    log: Log | None = None,
-    telemetry: Telemetry | None = None,
-    report: Path | None = None,
-) -> Serving:
-    """What a server over these stores shares among its requests."""
-    limits = limits or Limits()
-    return Serving(
-        stores=stores,
-        limits=limits,
-        keys=keys,
-        # One user of one machine is not held back unless told to.
-        rates=RateLimiter(limits.rate if keys is not None else 0.0, limits.burst),
-        traces=TraceShelf(limits.traces),
-        metrics=Metrics(),
-        log=log or Log(),
-        telemetry=telemetry or NoTelemetry(),
-        work=Workroom(limits),
-        report=report,
-    )
-
-
-async def warm(state: Serving) -> None:
-    """Load the models, so that the first question does not wait for them; then it is ready."""
-
-    def load() -> None:
-        for store in state.stores:
-            try:
-                store.library.embedder.embed_query("ready")
-            except PackwiseError as error:
-                # Keyword search needs no model; whatever does says so when it is asked.
-                state.log.write("no model", "warning", store=store.name, reason=str(error))
-
-    await asyncio.to_thread(load)
+def _load_models(state: ServerState) -> None:
+    """Load the models, so that the first question does not have to wait for them."""
+    for store in state.stores:
+        try:
+            store.library.embedder.embed_query("ready")
+        except PackwiseError as error:
+            # Keyword search needs no model; anything else reports the error when it is used.
+            state.log.write("no model", "warning", store=store.name, reason=str(error))
     state.ready = True
 
 
-def route_of(scope: Scope) -> str:
-    """The template of the route a request goes to: never the path itself, which may hold text."""
-    for route in ROUTES:
-        match, _ = route.matches(scope)
-        if match is not Match.NONE:
-            return route.path
-    return "other"
-
-
-async def _pass_on(request: Request, error: Exception) -> Response:
-    """Let the gate answer it, as it does everything else."""
+async def _raise(request: Request, error: Exception) -> Response:
+    """Leave the error to the middleware, which answers all of them."""
     raise error
+
+
+@cache
+def openapi_document() -> dict[str, Any]:
+    """The OpenAPI document of the API."""
+    document = get_openapi(
+        title="Packwise",
+        version=__version__,
+        description="Passages, packed contexts and answers from knowledge packs.",
+        routes=ROUTES,
+        separate_input_output_schemas=False,
+    )
+    for path, methods in document["paths"].items():
+        for operation in methods.values():
+            operation["summary"] = operation.pop("description")
+            # An invalid request gets 400 and our own error format.
+            operation["responses"].pop("422", None)
+            if path not in _WITHOUT_KEY:
+                # A server without keys needs none.
+                operation["security"] = [{"key": []}, {}]
+    components = document["components"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return document

@@ -5,144 +5,137 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import Path, Query
+from fastapi.responses import Response
 
 from packwise.documents import Document
-from packwise.serving.callers import Caller, spelling, visible
-from packwise.serving.confidence_gate import calibrated, usual_threshold
-from packwise.serving.neighbourhood import MOST_NODES, around, find_article
-from packwise.serving.parameters import LONGEST_NAME, number, text
-from packwise.serving.refusals import Refusal
-from packwise.serving.state import Json, caller, note, serving
+from packwise.serving.api_errors import ApiError, bad_request
+from packwise.serving.callers import Caller, visible, visible_spelling
+from packwise.serving.models import (
+    ArticleLink,
+    ArticleList,
+    ArticlePassage,
+    ArticleResponse,
+    ArticleSection,
+    ArticleSummary,
+    GraphResponse,
+    MaxNodes,
+    Offset,
+    PageSize,
+    ShortText,
+    StoreList,
+    StoreName,
+)
+from packwise.serving.neighbourhood import find_article, neighbourhood
+from packwise.serving.state import CurrentRequest, Json, new_router
 from packwise.serving.store_registry import ServedStore
 from packwise.stores.base import Key
 
-MOST_ARTICLES = 500
-MOST_NAMES = 40
-MOST_FACTS = 20
+router = new_router()
+_MAX_TITLE = 512
+_MAX_NAMES = 40
+_MAX_FACTS = 20
 
 
-async def stores(request: Request) -> Response:
-    """What can be asked."""
-    state, who = serving(request), caller(request)
+@router.get("/v1/stores", response_model=StoreList)
+async def stores(context: CurrentRequest) -> Response:
+    """The stores of this server."""
 
-    def work() -> list[dict[str, Any]]:
-        return [store_record(store, who) for store in state.stores]
+    def read() -> list[dict[str, Any]]:
+        return [_store_record(store, context.caller) for store in context.state.stores]
 
-    return Json({"stores": await state.work.run(work)})
+    return Json({"stores": await context.state.workers.run(read)})
 
 
-def store_record(store: ServedStore, who: Caller) -> dict[str, Any]:
-    """A store as a caller may know it: sizes only for those who see all of it."""
+def _store_record(store: ServedStore, caller: Caller) -> dict[str, Any]:
     info = store.library.info()
-    hidden = who.restricted
     settings = store.library.settings
+    sizes = {"documents": info.documents, "passages": info.passages, "links": info.links}
     return {
         "name": store.name,
         "kind": info.kind,
         "version": info.version,
         "embedder": info.embedder,
-        "documents": None if hidden else info.documents,
-        "passages": None if hidden else info.passages,
-        "links": None if hidden else info.links,
-        "calibrated": calibrated(store),
+        **(dict.fromkeys(sizes) if caller.restricted else sizes),
+        "calibrated": store.calibrated,
         "defaults": {
             "fusion": settings.fusion,
             "graph": settings.graph_ranking,
             "rerank": settings.reranker,
             "policy": settings.packing_policy,
             "budget": settings.context_token_budget,
-            "threshold": usual_threshold(store),
+            "threshold": store.default_threshold,
             "expansion": settings.expansion,
         },
     }
 
 
-async def articles(request: Request) -> Response:
+@router.get("/v1/articles", response_model=ArticleList)
+async def articles(
+    context: CurrentRequest,
+    store: StoreName = "",
+    q: Annotated[ShortText, Query(description="Part of the title.")] = "",
+    offset: Offset = 0,
+    limit: PageSize = 50,
+) -> Response:
     """The articles of a store, highest PageRank first."""
-    state, who = serving(request), caller(request)
-    store = state.stores.get(request.query_params.get("store"))
-    offset = number(request, "offset", 0, 0, 10_000_000)
-    limit = number(request, "limit", 50, 1, MOST_ARTICLES)
-    wanted = text(request, "q").casefold()
+    served = context.state.stores.get(store)
+    part = q.casefold()
 
-    def work() -> dict[str, Any]:
-        found = list(store.articles(who).values())
-        if wanted:
-            found = [entry for entry in found if wanted in (entry.title or entry.id).casefold()]
-        return {
-            "store": store.name,
-            "total": len(found),
-            "offset": offset,
-            "articles": [
-                {
-                    "id": entry.id,
-                    "title": entry.title,
-                    "url": entry.url,
-                    "lang": entry.lang,
-                    "passages": entry.passages,
-                    "pagerank": entry.pagerank,
-                }
-                for entry in found[offset : offset + limit]
-            ],
-        }
+    def read() -> ArticleList:
+        found = list(served.articles(context.caller).values())
+        if part:
+            found = [entry for entry in found if part in (entry.title or entry.id).casefold()]
+        page = [ArticleSummary.model_validate(entry) for entry in found[offset : offset + limit]]
+        return ArticleList(store=served.name, total=len(found), offset=offset, articles=page)
 
-    return Json(await state.work.run(work))
+    return Json((await context.state.workers.run(read)).model_dump())
 
 
-async def article(request: Request) -> Response:
-    """One article: text, sections, passages, links."""
-    state, who = serving(request), caller(request)
-    store = state.stores.get(request.query_params.get("store"))
-    name = request.path_params["title"]
-    if len(name) > LONGEST_NAME:
-        raise _no_article()
-    note(request, store=store.name)
-    record = await state.work.run(lambda: article_record(store, who, name))
-    if record is None:
-        raise _no_article()
-    return Json(record)
+@router.get("/v1/articles/{title:path}", response_model=ArticleResponse)
+async def article(
+    context: CurrentRequest,
+    title: Annotated[str, Path(description="Title or id.", json_schema_extra={"minLength": 1})],
+    store: StoreName = "",
+) -> Response:
+    """One article, by title or id."""
+    served = context.open_store(store)
+    found = await context.state.workers.run(article_of, served, context.caller, title)
+    return Json(found.model_dump())
 
 
-def article_record(store: ServedStore, who: Caller, name: str) -> dict[str, Any] | None:
-    """An article by id or title; ``None`` when there is none the caller may see."""
-    found = find_article(store, who, name)
-    document = store.library.store.document(found) if found is not None else None
-    if document is None:
-        return None
+def article_of(store: ServedStore, caller: Caller, title: str) -> ArticleResponse:
+    """An article by id or title. Raises a 404 ``ApiError`` if the caller can see none."""
     held = store.library.store
+    found = find_article(store, caller, title) if len(title) <= _MAX_TITLE else None
+    document = held.document(found) if found is not None else None
+    if document is None:
+        raise ApiError(404, "no_such_article", "there is no such article", fix="GET /v1/articles")
     passages = held.document_passages(document.id)
-    links = _links(store, who, document)
-    return {
-        "store": store.name,
-        "id": document.id,
-        "title": document.title,
-        "url": document.url,
-        "lang": document.lang,
-        "pagerank": held.pagerank([document.id]).get(document.id, 0.0),
-        "metadata": {k: v for k, v in document.metadata.items() if k not in ("tenant", "acl")},
-        "text": document.text,
-        "sections": [
-            {"path": list(s.path), "level": s.level, "start": s.start, "end": s.end}
-            for s in document.sections
-        ],
-        "passages": [
-            {"id": p.id, "section_path": list(p.section_path), "start": p.start, "end": p.end}
-            for _, p in passages
-        ],
-        "links": links,
-        **_knowledge(store, who, document, [key for key, _ in passages]),
-    }
+    names, facts = _names_and_facts(store, caller, document, [key for key, _ in passages])
+    return ArticleResponse(
+        store=store.name,
+        id=document.id,
+        title=document.title,
+        url=document.url,
+        lang=document.lang,
+        pagerank=held.pagerank([document.id]).get(document.id, 0.0),
+        metadata={k: v for k, v in document.metadata.items() if k not in ("tenant", "acl")},
+        text=document.text,
+        sections=[ArticleSection.model_validate(section) for section in document.sections],
+        passages=[ArticlePassage.model_validate(passage) for _, passage in passages],
+        links=_links(store, caller, document),
+        names=names,
+        facts=facts,
+    )
 
 
-def _knowledge(
-    store: ServedStore, who: Caller, document: Document, keys: Sequence[Key]
-) -> dict[str, list[str]]:
-    """The names that passages mention, the most mentioned first, and the facts that stand in
-    them."""
+def _names_and_facts(
+    store: ServedStore, caller: Caller, document: Document, keys: Sequence[Key]
+) -> tuple[list[str], list[str]]:
+    """The names that passages mention, most frequent first, and the facts in them."""
     held = store.library.store
     mentioned = held.entities_of(keys)
     names: Counter[str] = Counter()
@@ -152,62 +145,54 @@ def _knowledge(
     stored = held.facts_of(keys)
     facts = (" ".join(fact.text.split()) for key in keys for fact in stored.get(key, ()))
     own = (document.title, document.text)
-    shown = [spelling(who, name, own) for name, _ in names.most_common()]
-    return {
-        "names": [name for name in shown if name is not None][:MOST_NAMES],
-        "facts": list(dict.fromkeys(facts))[:MOST_FACTS],
-    }
+    shown = [visible_spelling(caller, name, own) for name, _ in names.most_common()]
+    visible_names = [name for name in shown if name is not None]
+    return visible_names[:_MAX_NAMES], list(dict.fromkeys(facts))[:_MAX_FACTS]
 
 
-def _links(store: ServedStore, who: Caller, document: Document) -> list[dict[str, Any]]:
-    """Where the article leads: documents of the store the caller may see, each once."""
+def _links(store: ServedStore, caller: Caller, document: Document) -> list[ArticleLink]:
+    """Links to documents that the caller may see, one per document."""
     held = store.library.store
     found = {link.target: link for _, link in held.links([document.id]) if link.target}
-    seen = visible(held, who, found)
+    seen = visible(held, caller, found)
     return [
-        {"id": target, "title": store.title(target), "anchor": link.anchor, "kind": link.kind}
+        ArticleLink(id=target, title=store.title(target), anchor=link.anchor, kind=link.kind)
         for target, link in found.items()
         if target in seen
     ]
 
 
-async def graph(request: Request) -> Response:
-    """What surrounds an article or a name."""
-    state, who = serving(request), caller(request)
-    store = state.stores.get(request.query_params.get("store"))
-    name = text(request, "around", required=True)
-    limit = number(request, "limit", 40, 1, MOST_NODES)
-    note(request, store=store.name)
-    record = await state.work.run(lambda: around(store, who, name, limit))
-    if record is None:
-        raise Refusal(404, "no_such_name", "no article or name like that is known here")
-    return Json({"store": store.name, **record})
+@router.get("/v1/graph", response_model=GraphResponse)
+async def graph(
+    context: CurrentRequest,
+    around: Annotated[ShortText, Query(min_length=1, description="Title, id or name.")],
+    limit: MaxNodes = 40,
+    store: StoreName = "",
+) -> Response:
+    """The neighbourhood of an article or a name."""
+    if not around.strip():
+        raise bad_request("around is missing", fix="?around=TEXT", param="around")
+    served = context.open_store(store)
+    found = await context.state.workers.run(neighbourhood, served, context.caller, around, limit)
+    if found is None:
+        raise ApiError(404, "no_such_name", "there is no such article or name")
+    return Json({"store": served.name, **found})
 
 
-async def report(request: Request) -> Response:
+@router.get("/v1/report")
+async def report(context: CurrentRequest) -> Response:
     """The evaluation report the server was started with."""
-    state = serving(request)
-    if state.report is None or caller(request).restricted:
-        raise Refusal(
-            404,
-            "no_report",
-            "no evaluation report is here",
-            fix="packwise serve --report FILE",
+    state, file = context.state, context.state.report
+    if file is None or context.caller.restricted:
+        raise ApiError(
+            404, "no_report", "there is no evaluation report", fix="packwise serve --report FILE"
         )
-    file = state.report
 
-    def work() -> Any:
+    def read() -> Any:
         try:
             return json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             state.log.write("report", "error", reason=str(error))
-            return None
+            raise ApiError(404, "no_report", "the evaluation report cannot be read") from None
 
-    content = await state.work.run(work)
-    if content is None:
-        raise Refusal(404, "no_report", "the evaluation report cannot be read")
-    return Json(content)
-
-
-def _no_article() -> Refusal:
-    return Refusal(404, "no_such_article", "there is no such article", fix="GET /v1/articles")
+    return Json(await state.workers.run(read))

@@ -1,33 +1,34 @@
-"""Who is asking, and what they may see.
+"""Who sent a request, and which documents they may see.
 
-A caller's tenant and groups come from their key and from nowhere else. Whether a document
-may be seen is asked of the store itself, with the filter every search uses: there is one
-rule, and it lives in the store.
+A caller's tenant and groups come from the API key only. Whether a document is visible is
+decided by the store, with the same filter that every search uses.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from packwise.candidates import Filter
 from packwise.errors import UsageError
 from packwise.stores.base import Store
 
-# An empty list of groups lets a filter see everything. A key without groups sees what is
-# open to all: it is in one group, which no document can name.
-_IN_NO_GROUP = (f"nobody-{secrets.token_hex(16)}",)
+# A filter without groups sees everything. A key without groups must see only what is open to
+# everyone, so it is put into a group that no document can name.
+_NO_GROUP = (f"nobody-{secrets.token_hex(16)}",)
 _BATCH = 500
+_FIELDS = {"path": "path_prefix", "lang": "lang", "space": "space", "type": "node_type"}
+_SEVERAL = {"document": "documents", "acl": "acl"}
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever sent a request. ``key`` is the id of their API key, empty without keys.
+    """The sender of a request. ``key`` is the id of the API key, empty without keys.
 
-    ``unbound`` callers see every document, whatever its tenant and groups; any other sees
-    those of their tenant that are open to all or to one of their groups.
+    An ``unbound`` caller sees every document. Any other sees those documents of their tenant
+    that are open to everyone or to one of their groups.
     """
 
     key: str = ""
@@ -37,69 +38,58 @@ class Caller:
 
     @property
     def restricted(self) -> bool:
-        """Whether there may be documents this caller does not see."""
+        """Whether there may be documents this caller cannot see."""
         return not self.unbound
 
-    def filter(self, asked: Filter) -> Filter:
-        """What was asked for, within what the caller may see."""
+    def filter(self, requested: Filter) -> Filter:
+        """The requested filter, limited to what the caller may see."""
         if self.unbound:
-            return asked
-        return replace(asked, tenant=self.tenant, acl=self.acl or _IN_NO_GROUP)
+            return requested
+        return replace(requested, tenant=self.tenant, acl=self.acl or _NO_GROUP)
 
 
 LOCAL = Caller(unbound=True)
-"""The one caller of a server without keys: the user of this machine."""
-
-_TAKEN = ("tenant", "acl")
+"""The caller of a server without keys: the user of this machine."""
 
 
 def filter_of(caller: Caller, where: dict[str, str | list[str]]) -> Filter:
-    """A request's ``where`` as the caller's filter.
+    """A request's ``where`` as a filter for this caller.
 
-    ``document`` (one or several), ``path``, ``lang``, ``space`` and ``type`` are the store's
-    own; any other name is one of the documents' metadata. A caller with a key cannot name a
-    tenant or groups: those are the key's.
+    ``document`` (one or several), ``path``, ``lang``, ``space`` and ``type`` are fields of the
+    store; any other name is metadata. Only unbound callers may name a ``tenant`` or ``acl``.
     """
-    for name in _TAKEN:
+    for name in ("tenant", "acl"):
         if name in where and caller.restricted:
-            raise UsageError(f"where.{name} comes with the key and cannot be asked for")
+            raise UsageError(f"where.{name} is set by the API key and cannot be requested")
     return caller.filter(Filter.parse(where.items()))
 
 
 def visible(store: Store, caller: Caller, documents: Iterable[str]) -> set[str]:
-    """Those of the documents that the caller may see."""
+    """The documents among these that the caller may see."""
     wanted = list(dict.fromkeys(documents))
     if caller.unbound:
         return set(wanted)
     seen: set[str] = set()
     for at in range(0, len(wanted), _BATCH):
-        seen |= _visible(store, caller, wanted[at : at + _BATCH])
+        passages = store.passages_of(wanted[at : at + _BATCH], 1)
+        first = {name: keys[0] for name, keys in passages.items() if keys}
+        if first:
+            keys = list(first.values())
+            query = store.vectors(keys[:1])[0]
+            matches = store.vector_search(query, len(keys), caller.filter(Filter()), among=keys)
+            allowed = {match.key for match in matches}
+            seen |= {name for name, key in first.items() if key in allowed}
     return seen
 
 
-def spelling(caller: Caller, name: str, texts: Iterable[str]) -> str | None:
-    """A name as texts that the caller may see write it; ``None`` when they do not have it.
+def visible_spelling(caller: Caller, name: str, texts: Iterable[str]) -> str | None:
+    """The name as these visible texts spell it; ``None`` if it is not in them.
 
-    A document is told to mention the title of what it links to, and that may be a document
-    its reader may not see: then the title is not theirs to know either. And a store keeps
-    one spelling of a name, which may be another tenant's.
+    A document that links to another one mentions that one's title, which the caller may not be
+    allowed to see. And a store keeps one spelling per name, perhaps another tenant's.
     """
     if caller.unbound:
         return name
-    words = re.compile(r"\s+".join(map(re.escape, name.split())), re.IGNORECASE)
-    found = next(filter(None, (words.search(text) for text in texts)), None) if name else None
+    pattern = re.compile(r"\s+".join(map(re.escape, name.split())), re.IGNORECASE)
+    found = next(filter(None, (pattern.search(text) for text in texts)), None) if name else None
     return " ".join(found[0].split()) if found else None
-
-
-def _visible(store: Store, caller: Caller, documents: Sequence[str]) -> set[str]:
-    first = {name: keys[0] for name, keys in store.passages_of(documents, 1).items() if keys}
-    if not first:
-        return set()
-    keys = list(first.values())
-    allowed = {
-        match.key
-        for match in store.vector_search(
-            store.vectors(keys[:1])[0], len(keys), caller.filter(Filter()), among=keys
-        )
-    }
-    return {name for name, key in first.items() if key in allowed}

@@ -1,83 +1,69 @@
-"""Results as JSON values: the shapes that the command line prints and the server sends."""
+"""Rankings as JSON values, as the command line prints them and the server sends them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packwise.candidates import Candidate, Scores
+from packwise.candidates import Scores
 
 if TYPE_CHECKING:
     from packwise.retrieval.pipeline import Ranking
 
-_SCORES = (
-    "vector",
-    "similarity",
-    "bm25",
-    "keyword",
-    "combined",
-    "rrf",
-    "cross",
-    "graph",
-    "final",
-)
+_SCORES = "vector similarity bm25 keyword combined rrf cross graph final".split()
 
 
 def ranking_record(ranking: Ranking) -> dict[str, Any]:
-    """A ranking in the shape that ``search --json`` promises."""
+    """A ranking in the format of ``search --json``."""
     return {
         "query": ranking.query.text,
-        "hits": [_hit(rank, hit) for rank, hit in enumerate(ranking.hits, start=1)],
+        "hits": [
+            {
+                "rank": rank,
+                "id": hit.passage.id,
+                "document": hit.passage.document,
+                "title": hit.passage.doc_title,
+                "section_path": list(hit.passage.section_path),
+                "url": hit.passage.url,
+                "text": hit.passage.text,
+                "start": hit.passage.start,
+                "end": hit.passage.end,
+                "scores": _scores(hit.scores),
+            }
+            for rank, hit in enumerate(ranking.hits, start=1)
+        ],
         "confidence": round(ranking.confidence, 6),
         "probability": None if ranking.probability is None else round(ranking.probability, 6),
         "timings_ms": ranking.trace.timings_ms(),
     }
 
 
-def _hit(rank: int, hit: Candidate) -> dict[str, Any]:
-    passage = hit.passage
-    return {
-        "rank": rank,
-        "id": passage.id,
-        "document": passage.document,
-        "title": passage.doc_title,
-        "section_path": list(passage.section_path),
-        "url": passage.url,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-        "scores": scores_record(hit.scores),
-    }
-
-
-def scores_record(scores: Scores) -> dict[str, float | None]:
-    """Every score by name, rounded; ``None`` where there is none."""
+def _scores(scores: Scores) -> dict[str, float | None]:
     values = {name: getattr(scores, name) for name in _SCORES}
     return {name: None if value is None else round(value, 6) for name, value in values.items()}
 
 
-def moves(candidates: list[tuple[str, str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Where each candidate (id, title, scores) of a list stood after each stage, counted
-    from 1 within the list; ``None`` where the stage did not score it."""
-    stages: dict[str, dict[str, int]] = {}
-    for stage, name in (("vector", "vector"), ("keyword", "keyword"), ("fusion", "combined")):
-        stages[stage] = _places(candidates, name)
+def candidate_ranks(candidates: list[tuple[str, str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rank of each candidate (id, title, scores) after each stage, counted from 1 within
+    the list; ``None`` where the stage did not score it."""
+    stages = {"vector": "vector", "keyword": "keyword", "fusion": "combined"}
     if any(scores["rrf"] is not None for _, _, scores in candidates):
-        stages["fusion"] = _places(candidates, "rrf")
+        stages["fusion"] = "rrf"
     if any(scores["cross"] is not None for _, _, scores in candidates):
-        stages["cross_encoder"] = _places(candidates, "cross")
-    stages["final"] = {name: at for at, (name, _, _) in enumerate(candidates, start=1)}
+        stages["cross_encoder"] = "cross"
+    ranks = {stage: _ranks(candidates, score) for stage, score in stages.items()}
+    ranks["final"] = {name: rank for rank, (name, _, _) in enumerate(candidates, start=1)}
     return [
         {
             "id": name,
             "title": title,
             "scores": scores,
-            "ranks": {stage: places.get(name) for stage, places in stages.items()},
+            "ranks": {stage: of_stage.get(name) for stage, of_stage in ranks.items()},
         }
         for name, title, scores in candidates
     ]
 
 
-def _places(candidates: list[tuple[str, str, dict[str, Any]]], score: str) -> dict[str, int]:
+def _ranks(candidates: list[tuple[str, str, dict[str, Any]]], score: str) -> dict[str, int]:
     scored = [(name, scores[score]) for name, _, scores in candidates if scores[score] is not None]
     scored.sort(key=lambda entry: -entry[1])
-    return {name: at for at, (name, _) in enumerate(scored, start=1)}
+    return {name: rank for rank, (name, _) in enumerate(scored, start=1)}

@@ -1,4 +1,4 @@
-"""What one request, one key and all of them together may take."""
+"""Limits per request, per key and for the whole server."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from dataclasses import dataclass, field
 from packwise.errors import UsageError
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The limits of a server.
@@ -24,22 +20,22 @@ class Limits:
     body_bytes       largest request body
     question         longest question, in characters
     running          questions worked on at once
-    waiting          questions that may wait for their turn; one more is told to come back
-    rate             requests a minute for a key, on average; 0 is without limit
-    burst            requests a key may send at once before the average counts
+    waiting          length of the queue; further requests get 503
+    rate             requests per minute and key, on average; 0: unlimited
+    burst            requests a key may send at once
     deadline         seconds from a request to its answer, waiting included
-    header_seconds   a client has to send the head of a request
-    body_seconds     ... to send its body
-    write_seconds    ... to take a piece of the answer
-    idle_seconds     a connection may stay open between requests
+    header_seconds   time for a client to send the head of a request
+    body_seconds     time for a client to send the body
+    write_seconds    time for a client to read a piece of the response
+    idle_seconds     time a connection may stay open between requests
     connections      open connections
-    drain_seconds    what is running is given to finish when the server is told to stop
-    traces           records kept in memory
+    drain_seconds    time for running requests to finish when the server stops
+    traces           traces kept in memory
     """
 
     body_bytes: int = 256 * 1024
     question: int = 8000
-    running: int = field(default_factory=_cores)
+    running: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     waiting: int = 512
     rate: float = 600.0
     burst: int = 60
@@ -55,17 +51,17 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("body_bytes", "question", "running", "deadline", "burst", "connections"):
             if not getattr(self, name) > 0:
-                raise UsageError(f"the limit {name} is above 0")
+                raise UsageError(f"the limit {name} must be above 0")
         for name in ("waiting", "rate", "drain_seconds", "traces"):
             if not getattr(self, name) >= 0:
-                raise UsageError(f"the limit {name} is 0 or more")
+                raise UsageError(f"the limit {name} must be 0 or more")
 
 
 class RateLimiter:
-    """A bucket of tokens a key: ``burst`` deep, refilled at ``rate`` a minute.
+    """A token bucket per key: ``burst`` tokens at most, refilled at ``rate`` per minute.
 
-    At most ``most`` keys are remembered; the one unused for longest is forgotten, which can
-    only be in its favour.
+    At most ``capacity`` keys are remembered. The least recently used one is forgotten first and
+    starts again with a full bucket.
     """
 
     def __init__(
@@ -74,17 +70,17 @@ class RateLimiter:
         burst: int,
         *,
         clock: Callable[[], float] = time.monotonic,
-        most: int = 10_000,
+        capacity: int = 10_000,
     ) -> None:
         self._rate = rate / 60.0
         self._burst = float(burst)
         self._clock = clock
-        self._most = most
+        self._capacity = capacity
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, key: str) -> int:
-        """0 when the request may go on, else the seconds after which one may."""
+        """Take a token: 0 if the request may proceed, else the seconds to wait."""
         if self._rate <= 0:
             return 0
         now = self._clock()
@@ -98,6 +94,6 @@ class RateLimiter:
                 wait = max(1, math.ceil((1.0 - tokens) / self._rate))
             self._buckets[key] = (tokens, now)
             self._buckets.move_to_end(key)
-            while len(self._buckets) > self._most:
+            while len(self._buckets) > self._capacity:
                 self._buckets.popitem(last=False)
         return wait

@@ -2,139 +2,131 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import Query
+from fastapi.responses import Response
 
 from packwise.errors import NotAStore, StoreMissing
-from packwise.serving.bodies import NodesBody
+from packwise.serving.api_errors import ApiError, bad_request
 from packwise.serving.callers import Caller
-from packwise.serving.parameters import number, text
-from packwise.serving.refusals import Refusal
-from packwise.serving.state import Json, body, caller, note, serving
+from packwise.serving.models import (
+    NodeList,
+    NodeSearchRequest,
+    Offset,
+    PageSize,
+    ShortText,
+    StoreName,
+)
+from packwise.serving.state import CurrentRequest, Json, new_router
 from packwise.serving.store_registry import ServedStore
 
 if TYPE_CHECKING:
     from packwise.nodes.adapter import KnowledgeVerseAdapter
     from packwise.nodes.records import FoundNode, KnowledgeNode
 
-MOST_NODES = 500
+router = new_router()
+_FIELDS = (
+    "node_id node_key node_type dataset_name title summary content_description content".split()
+)
+_SCORES = "bm25 vector keyword combined final".split()
 
 
-async def nodes(request: Request) -> Response:
-    """A tenant's nodes of a data set and a type, by id."""
-    state, who = serving(request), caller(request)
-    store = state.stores.get(request.query_params.get("store"))
-    tenant = _tenant(who, text(request, "tenant"))
-    dataset, kind = text(request, "dataset"), text(request, "type")
-    offset = number(request, "offset", 0, 0, 10_000_000)
-    limit = number(request, "limit", 50, 1, MOST_NODES)
-    note(request, store=store.name)
+@router.get("/v1/nodes", response_model=NodeList)
+async def nodes(
+    context: CurrentRequest,
+    tenant: Annotated[ShortText, Query(description="Only for callers who see every tenant.")] = "",
+    dataset: Annotated[ShortText, Query(description="Only nodes of this data set.")] = "",
+    type: Annotated[ShortText, Query(description="Only nodes of this type.")] = "",
+    offset: Offset = 0,
+    limit: PageSize = 50,
+    store: StoreName = "",
+) -> Response:
+    """The knowledge nodes of a tenant, by id."""
+    served = context.open_store(store)
+    tenant = _tenant(context.caller, tenant)
 
-    def work() -> list[KnowledgeNode]:
-        return _adapter(store).get_nodes(tenant, dataset or None, kind or None)
+    def read() -> list[KnowledgeNode]:
+        return _adapter(served).get_nodes(tenant, dataset or None, type or None)
 
-    found = await state.work.run(_held, work)
+    found = await context.state.workers.run(_with_nodes, read)
     return Json(
         {
-            "store": store.name,
+            "store": served.name,
             "total": len(found),
             "offset": offset,
-            "nodes": [_node(node) for node in found[offset : offset + limit]],
+            "nodes": [_record(node) for node in found[offset : offset + limit]],
         }
     )
 
 
-async def search(request: Request) -> Response:
-    """The nodes that fit a query best, by words and by meaning."""
-    state, who = serving(request), caller(request)
-    asked = await body(request, NodesBody)
-    state.check_question(asked.query, "query")
-    store = state.stores.get(asked.store)
-    tenant = _tenant(who, asked.tenant or "")
-    note(request, store=store.name, characters=len(asked.query))
+@router.post("/v1/nodes:search", response_model=NodeList)
+async def search(body: NodeSearchRequest, context: CurrentRequest) -> Response:
+    """Find knowledge nodes by keywords and by meaning."""
+    context.state.check_question(body.query, "query")
+    store = context.open_store(body.store, body.query)
+    tenant = _tenant(context.caller, body.tenant or "")
 
-    def work() -> list[FoundNode]:
+    def find() -> list[FoundNode]:
         return _adapter(store).hybrid_search(
-            asked.query,
+            body.query,
             None,
             [tenant],
-            asked.types or None,
-            asked.k,
-            asked.bm25_weight,
-            asked.vector_weight,
-            dataset_names=asked.datasets or None,
-            fusion=asked.fusion,
+            body.types or None,
+            body.k,
+            body.bm25_weight,
+            body.vector_weight,
+            dataset_names=body.datasets or None,
+            fusion=body.fusion,
         )
 
-    found = await state.work.run(_held, work)
-    return Json(
+    found = await context.state.workers.run(_with_nodes, find)
+    hits = [
         {
-            "store": store.name,
-            "query": asked.query,
-            "nodes": [
-                {
-                    **_node(hit.node),
-                    "band": hit.band,
-                    "scores": {
-                        "bm25": round(hit.bm25, 6),
-                        "vector": None if hit.vector is None else round(hit.vector, 6),
-                        "keyword": round(hit.keyword, 6),
-                        "combined": round(hit.combined, 6),
-                        "final": round(hit.final, 6),
-                    },
-                }
-                for hit in found
-            ],
+            **_record(hit.node),
+            "band": hit.band,
+            "scores": {name: _rounded(getattr(hit, name)) for name in _SCORES},
         }
-    )
+        for hit in found
+    ]
+    return Json({"store": store.name, "query": body.query, "nodes": hits})
 
 
-def _tenant(who: Caller, asked: str) -> str:
-    """Whose nodes: the key's tenant; only a caller who sees every tenant names one."""
-    if who.restricted:
-        if asked:
-            raise Refusal(400, "bad_request", "tenant comes with the key and cannot be asked for")
-        return who.tenant
-    if not asked:
-        raise Refusal(400, "bad_request", "tenant is missing", param="tenant")
-    return asked
+def _tenant(caller: Caller, requested: str) -> str:
+    """The key's tenant; a caller who sees every tenant must name one."""
+    if caller.restricted:
+        if requested:
+            raise bad_request("tenant is set by the API key and cannot be requested")
+        return caller.tenant
+    if not requested:
+        raise bad_request("tenant is missing", param="tenant")
+    return requested
 
 
 def _adapter(store: ServedStore) -> KnowledgeVerseAdapter:
     found = store.nodes()
     if found is None:
-        raise _no_nodes()
+        raise NotAStore("only PostgreSQL stores have knowledge nodes")
     return found
 
 
-def _held(work: Any) -> Any:
-    """The work's result; a database without nodes is told as such."""
+def _with_nodes(work: Callable[[], Any]) -> Any:
+    """The work's result. Raises a 501 ``ApiError`` if the store has no knowledge nodes."""
     try:
         return work()
     except (StoreMissing, NotAStore) as error:
-        raise _no_nodes() from error
+        raise ApiError(
+            501,
+            "no_nodes",
+            "this store has no knowledge nodes",
+            fix="serve a postgresql:// store that has them",
+        ) from error
 
 
-def _no_nodes() -> Refusal:
-    return Refusal(
-        501,
-        "no_nodes",
-        "this store holds no knowledge nodes",
-        fix="serve a postgresql:// store that does",
-    )
+def _record(node: KnowledgeNode) -> dict[str, Any]:
+    return {**{name: getattr(node, name) for name in _FIELDS}, "metadata": dict(node.metadata)}
 
 
-def _node(node: KnowledgeNode) -> dict[str, Any]:
-    return {
-        "node_id": node.node_id,
-        "node_key": node.node_key,
-        "node_type": node.node_type,
-        "dataset_name": node.dataset_name,
-        "title": node.title,
-        "summary": node.summary,
-        "content_description": node.content_description,
-        "content": node.content,
-        "metadata": dict(node.metadata),
-    }
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 6)

@@ -1,53 +1,83 @@
-"""The web page's files, from the package: nothing is ever asked of another host."""
+"""The web page and the API documentation, served from the package without other hosts."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import json
+import re
 from pathlib import Path
+from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
 
-from packwise.serving.refusals import Refusal
+from packwise.serving.api_errors import ApiError
+from packwise.serving.state import Json
 
+router = APIRouter(include_in_schema=False)
 FOLDER = Path(__file__).parent / "page"
-_KINDS = {
+_TEMPLATES = Path(__file__).parent / "templates"
+_UNCHANGED = {"Cache-Control": "no-cache"}
+_CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".woff2": "font/woff2",
-    ".webmanifest": "application/manifest+json",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    content: bytes
-    kind: str
-    tag: str
+@router.get("/openapi.json")
+async def openapi(request: Request) -> Response:
+    """The OpenAPI document."""
+    return Json(request.app.openapi(), headers=_UNCHANGED)
 
 
-def _read(name: str) -> _File | None:
-    """A file of the page by its bare name; whatever is not one of the folder's does not exist."""
-    for path in FOLDER.iterdir() if FOLDER.is_dir() else ():
-        if path.name == name and path.suffix in _KINDS and path.is_file():
-            content = path.read_bytes()
-            tag = hashlib.blake2b(content, digest_size=12).hexdigest()
-            return _File(content, _KINDS[path.suffix], f'"{tag}"')
-    return None
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    """The OpenAPI document as a page."""
+    document: dict[str, Any] = request.app.openapi()
+    schemas = document["components"]["schemas"]
+
+    def resolve(schema: dict[str, Any]) -> dict[str, Any]:
+        return schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+    def kind(schema: dict[str, Any]) -> str:
+        schema = resolve(schema)
+        if "anyOf" in schema:
+            kinds = dict.fromkeys(kind(entry) for entry in schema["anyOf"])
+            return " or ".join(name for name in kinds if name != "null")
+        if "enum" in schema:
+            return " | ".join(str(value) for value in schema["enum"])
+        text = str(schema.get("const", schema.get("type", "any")))
+        low, high = schema.get("minimum"), schema.get("maximum")
+        return text if low is None or high is None else f"{text} {low:,} to {high:,}"
+
+    templates = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True)
+    templates.filters["code"] = _with_code
+    templates.filters["json"] = lambda value: json.dumps(value, indent=1)
+    page = templates.get_template("docs.html")
+    text = page.render(document=document, resolve=resolve, kind=kind)
+    return HTMLResponse(text, headers=_UNCHANGED)
 
 
+def _with_code(text: str | None) -> Markup:
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text or "")))
+
+
+@router.get("/")
+@router.get("/{file}")
 async def page(request: Request) -> Response:
-    """A file of the page; ``/`` is ``index.html``."""
-    found = _read(request.path_params.get("file", "index.html"))
-    if found is None:
-        raise Refusal(404, "not_found", "not found")
-    # The browser asks each time whether it has changed: an upgrade shows at once.
-    headers = {"Cache-Control": "no-cache", "ETag": found.tag, "Content-Type": found.kind}
-    if found.tag in request.headers.get("if-none-match", ""):
+    """A file of the page's folder; any other name is not found."""
+    name = request.path_params.get("file", "index.html")
+    path = next((path for path in FOLDER.iterdir() if path.name == name), None)
+    if path is None or path.suffix not in _CONTENT_TYPES or not path.is_file():
+        raise ApiError(404, "not_found", "not found")
+    content = path.read_bytes()
+    # The browser checks each time, so that an upgrade shows at once.
+    tag = f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
+    headers = {**_UNCHANGED, "ETag": tag, "Content-Type": _CONTENT_TYPES[path.suffix]}
+    if tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    return Response(found.content, headers=headers)
+    return Response(content, headers=headers)

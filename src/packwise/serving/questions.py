@@ -2,257 +2,280 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Annotated, Any
 
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from fastapi import Path
+from fastapi.responses import Response, StreamingResponse
 
 from packwise.answering.answer import Answer
+from packwise.candidates import Filter
 from packwise.context.packer import Context
 from packwise.errors import PackwiseError
 from packwise.retrieval.pipeline import Ranking
-from packwise.serving import sse
-from packwise.serving.bodies import AskBody, ContextBody, SearchBody
-from packwise.serving.callers import Caller, filter_of, spelling
-from packwise.serving.confidence_gate import gate_record
-from packwise.serving.json_records import moves, ranking_record, scores_record
-from packwise.serving.refusals import Refusal, refusal_of, without_paths
-from packwise.serving.state import Json, Serving, body, caller, note, serving
+from packwise.serving.api_errors import ApiError, api_error, without_paths
+from packwise.serving.callers import Caller, filter_of, visible_spelling
+from packwise.serving.json_records import candidate_ranks, ranking_record
+from packwise.serving.models import (
+    AskRequest,
+    AskResponse,
+    ContextRequest,
+    ContextResponse,
+    SearchRequest,
+    SearchResponse,
+    TraceResponse,
+)
+from packwise.serving.state import CurrentRequest, Json, RequestContext, ServerState, new_router
 from packwise.serving.store_registry import ServedStore
 
+router = new_router()
 
-async def search(request: Request) -> Response:
-    """Passages, best first."""
-    state, who = serving(request), caller(request)
-    asked = await body(request, SearchBody)
-    state.check_question(asked.query, "query")
-    for text in asked.alternatives:
+HEARTBEAT = b": waiting\n\n"
+"""An event without content, so that proxies do not take silence for the end."""
+EVENT_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "text/event-stream": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "event": {"type": "string", "enum": ["piece", "answer", "error"]},
+                        "data": {"type": "string", "contentMediaType": "application/json"},
+                    },
+                    "required": ["data"],
+                }
+            }
+        }
+    }
+}
+
+
+@router.post("/v1/search", response_model=SearchResponse)
+async def search(body: SearchRequest, context: CurrentRequest) -> Response:
+    """Find passages."""
+    state, caller = context.state, context.caller
+    state.check_question(body.query, "query")
+    for text in body.alternatives:
         state.check_question(text, "alternatives")
-    store = state.stores.get(asked.store)
-    _note(request, state, store, asked.query)
-    where = filter_of(who, asked.where)
-
-    def work() -> Ranking:
-        return store.library.search(
-            asked.query,
-            asked.k,
-            mode=asked.mode,
-            fusion=asked.fusion,
-            where=where,
-            alternatives=tuple(asked.alternatives),
-            graph=asked.graph,
-            rerank=asked.rerank,
-        )
-
-    ranking = await state.work.run(work)
-    record = searched(state, who, store, ranking)
-    if not asked.trace:
+    store = context.open_store(body.store, body.query)
+    options = _retrieval_options(body, caller)
+    options["alternatives"] = tuple(body.alternatives)
+    ranking = await state.workers.run(lambda: store.library.search(body.query, body.k, **options))
+    record = search_record(state, caller, store, ranking)
+    if not body.trace:
         del record["trace"]
     return Json(record)
 
 
-def searched(state: Serving, who: Caller, store: ServedStore, ranking: Ranking) -> dict[str, Any]:
-    """A ranking as it is sent, its trace kept."""
-    trace = served_trace(ranking.trace.as_dict(), who)
-    state.metrics.stages(ranking.trace.timings_ms())
-    state.telemetry.stages(trace["stages"])
-    hits = [(h.passage.id, h.passage.doc_title, scores_record(h.scores)) for h in ranking.hits]
-    trace["candidates"] = moves(hits)
-    if not who.restricted:
-        # One of them says whether any passage has a word, whoever's it is.
-        trace["signs"] = {name: round(value, 6) for name, value in ranking.signs.items()}
-    record = ranking_record(ranking)
-    record["gate"] = gate_record(
-        store, ranking.confidence, ranking.probability, found=bool(ranking.hits)
+@router.post("/v1/context", response_model=ContextResponse)
+async def pack(body: ContextRequest, context: CurrentRequest) -> Response:
+    """Pack passages into a token budget."""
+    state, caller = context.state, context.caller
+    state.check_question(body.question)
+    store = context.open_store(body.store, body.question)
+    options: dict[str, Any] = {"policy": body.policy, **_retrieval_options(body, caller)}
+    packed = await state.workers.run(
+        lambda: store.library.context(body.question, body.budget, **options)
     )
-    name = _kept(state, who, "search", store, ranking.query.text, record, trace)
+    return Json(context_record(state, caller, store, packed))
+
+
+@router.post("/v1/ask", response_model=AskResponse, responses=EVENT_STREAM)
+async def ask(body: AskRequest, context: CurrentRequest) -> Response:
+    """Answer a question; with `stream`, as server-sent events."""
+    state, caller = context.state, context.caller
+    question = state.check_question(body.question)
+    store = context.open_store(body.store, question)
+    options: dict[str, Any] = {
+        **_retrieval_options(body, caller),
+        **ask_options(caller, filter_of(caller, body.where)),
+        "max_results": body.max_results,
+        "budget": body.budget,
+        "policy": body.policy,
+        "expansion": body.expansion,
+        "threshold": body.threshold,
+        "synthesis": False if body.extractive else None,
+    }
+    if body.stream:
+        state.workers.check_capacity()
+        return event_stream(_events(context, store, question, options))
+    answer = await state.workers.run(lambda: store.library.ask(question, **options))
+    return Json(answer_record(state, caller, store, answer))
+
+
+@router.get("/v1/trace/{id}", response_model=TraceResponse)
+async def trace(
+    id: Annotated[str, Path(min_length=1, description="A `trace_id`.")], context: CurrentRequest
+) -> Response:
+    """The record of an earlier question of the same key."""
+    found = context.state.traces.get(context.caller, id)
+    if found is None:
+        raise ApiError(404, "no_such_trace", "there is no such trace, or it is another key's")
+    return Json(found)
+
+
+def _retrieval_options(
+    body: SearchRequest | ContextRequest | AskRequest, caller: Caller
+) -> dict[str, Any]:
+    return {
+        "mode": body.mode,
+        "fusion": body.fusion,
+        "graph": body.graph,
+        "rerank": body.rerank,
+        "where": filter_of(caller, body.where),
+    }
+
+
+def ask_options(caller: Caller, where: Filter) -> dict[str, Any]:
+    """The options of ``Library.ask`` that depend on the caller."""
+    options: dict[str, Any] = {"where": where}
+    if caller.restricted:
+        # A pack's examples may come from documents of any tenant.
+        options["few_shot"] = False
+    return options
+
+
+def event_stream(events: AsyncIterator[bytes]) -> Response:
+    """A response of server-sent events."""
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+def event(name: str | None, data: Any) -> bytes:
+    """One server-sent event. Its data is one line of ASCII, so it cannot end the event."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {json.dumps(data, allow_nan=False)}\n\n".encode("ascii")
+
+
+async def _events(
+    context: RequestContext, store: ServedStore, question: str, options: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    state = context.state
+    try:
+        pieces = state.workers.stream(lambda: store.library.ask_stream(question, **options))
+        async for piece in pieces:
+            if piece is None:
+                yield HEARTBEAT
+            elif isinstance(piece, str):
+                yield event("piece", {"text": piece})
+            else:
+                yield event("answer", answer_record(state, context.caller, store, piece))
+    except (ApiError, PackwiseError) as error:
+        shown = api_error(error)
+        assert shown is not None
+        yield event("error", shown.as_dict())
+
+
+def search_record(
+    state: ServerState, caller: Caller, store: ServedStore, ranking: Ranking
+) -> dict[str, Any]:
+    """A ranking as JSON; its trace is kept."""
+    trace = _visible_trace(ranking.trace.as_dict(), caller)
+    state.metrics.observe_stages(ranking.trace.timings_ms())
+    state.telemetry.stages(trace["stages"])
+    record = ranking_record(ranking)
+    trace["candidates"] = candidate_ranks(
+        [(hit["id"], hit["title"], hit["scores"]) for hit in record["hits"]]
+    )
+    if not caller.restricted:
+        # One of them says whether any passage, of any tenant, contains a word.
+        trace["signs"] = {name: round(value, 6) for name, value in ranking.signs.items()}
+    record["gate"] = store.gate_record(
+        ranking.confidence, ranking.probability, found=bool(ranking.hits)
+    )
+    trace_id = _keep(state, caller, "search", store, ranking.query.text, record, trace)
     return {
         "store": store.name,
         **record,
         "degraded": trace["degraded"],
-        "trace_id": name,
+        "trace_id": trace_id,
         "trace": trace,
     }
 
 
-async def context(request: Request) -> Response:
-    """Passages packed into a budget."""
-    state, who = serving(request), caller(request)
-    asked = await body(request, ContextBody)
-    state.check_question(asked.question)
-    store = state.stores.get(asked.store)
-    _note(request, state, store, asked.question)
-    where = filter_of(who, asked.where)
-
-    def work() -> Context:
-        return store.library.context(
-            asked.question,
-            asked.budget,
-            policy=asked.policy,
-            mode=asked.mode,
-            fusion=asked.fusion,
-            where=where,
-            graph=asked.graph,
-            rerank=asked.rerank,
-        )
-
-    packed = await state.work.run(work)
-    return Json(packed_record(state, who, store, packed))
-
-
-def packed_record(
-    state: Serving, who: Caller, store: ServedStore, packed: Context
+def context_record(
+    state: ServerState, caller: Caller, store: ServedStore, packed: Context
 ) -> dict[str, Any]:
-    """A context as it is sent, its trace kept."""
+    """A packed context as JSON; its trace is kept."""
     record = packed.as_dict()
-    record["gate"] = gate_record(
-        store, packed.confidence, packed.probability, found=packed.trace.candidates > 0
+    record["gate"] = store.gate_record(
+        packed.confidence, packed.probability, found=packed.trace.candidates > 0
     )
     trace = {"packing": record["trace"]}
-    name = _kept(state, who, "context", store, packed.question, record, trace)
-    return {"store": store.name, **record, "trace_id": name}
+    trace_id = _keep(state, caller, "context", store, packed.question, record, trace)
+    return {"store": store.name, **record, "trace_id": trace_id}
 
 
-async def ask(request: Request) -> Response:
-    """An answer, whole or as events."""
-    state, who = serving(request), caller(request)
-    asked = await body(request, AskBody)
-    state.check_question(asked.question)
-    store = state.stores.get(asked.store)
-    _note(request, state, store, asked.question)
-    how = how_of(asked, who)
-    if asked.stream:
-        state.work.check_room()
-        return StreamingResponse(
-            _events(state, who, store, asked.question, how),
-            media_type=sse.MEDIA_TYPE,
-            headers=sse.HEADERS,
-        )
-    answer = await state.work.run(lambda: store.library.ask(asked.question, **how))
-    return Json(answered(state, who, store, answer))
-
-
-def how_of(asked: AskBody, who: Caller) -> dict[str, Any]:
-    """The request as ``Library.ask`` takes it."""
-    how: dict[str, Any] = {
-        "max_results": asked.max_results,
-        "budget": asked.budget,
-        "policy": asked.policy,
-        "mode": asked.mode,
-        "fusion": asked.fusion,
-        "graph": asked.graph,
-        "rerank": asked.rerank,
-        "expansion": asked.expansion,
-        "threshold": asked.threshold,
-        "synthesis": False if asked.extractive else None,
-        "where": filter_of(who, asked.where),
-    }
-    if who.restricted:
-        # Examples are the pack's, whoever's documents they were taken from.
-        how["few_shot"] = False
-    return how
-
-
-async def _events(
-    state: Serving, who: Caller, store: ServedStore, question: str, how: dict[str, Any]
-) -> AsyncIterator[bytes]:
-    try:
-        async for piece in state.work.stream(lambda: store.library.ask_stream(question, **how)):
-            if piece is None:
-                yield sse.WAITING
-            elif isinstance(piece, str):
-                yield sse.event("piece", {"text": piece})
-            else:
-                yield sse.event("answer", answered(state, who, store, piece))
-    except (Refusal, PackwiseError) as error:
-        told = error if isinstance(error, Refusal) else refusal_of(error)
-        yield sse.event("error", told.as_dict())
-
-
-def answered(state: Serving, who: Caller, store: ServedStore, answer: Answer) -> dict[str, Any]:
-    """An answer as it is sent, its trace kept."""
+def answer_record(
+    state: ServerState, caller: Caller, store: ServedStore, answer: Answer
+) -> dict[str, Any]:
+    """An answer as JSON; its trace is kept."""
     record = answer.as_dict()
-    trace = served_trace(record["trace"], who)
-    if who.restricted:
-        record["entities"] = _readable(who, answer)
+    trace = _visible_trace(record["trace"], caller)
+    if caller.restricted:
+        record["entities"] = _visible_entities(caller, answer)
     record["degraded"] = [without_paths(line) for line in record["degraded"]]
-    state.metrics.count(
-        "packwise_answers_total",
-        query_type=answer.query_type,
-        by=answer.answered_by if answer.answered_by in ("extractive", "none") else "model",
-    )
+    by = answer.answered_by if answer.answered_by in ("extractive", "none") else "model"
+    state.metrics.answers.labels(query_type=answer.query_type, by=by).inc()
     if answer.trace is not None:
-        state.metrics.stages(answer.trace.timings_ms())
+        state.metrics.observe_stages(answer.trace.timings_ms())
         state.telemetry.stages(trace["stages"])
-    packing = trace["packing"]
-    if packing is not None:
+    if packing := trace["packing"]:
         entries = sorted(packing["selected"] + packing["dropped"], key=lambda e: e["rank"])
-        trace["candidates"] = moves(
+        trace["candidates"] = candidate_ranks(
             [
                 (entry["id"], store.title(entry["document"]), entry["scores"])
                 for entry in entries
                 if entry.get("attached_to") is None
             ]
         )
-    record["gate"] = gate_record(
-        store, answer.confidence, answer.probability, found=True, stages=trace.get("stages")
+    record["gate"] = store.gate_record(
+        answer.confidence, answer.probability, found=True, stages=trace["stages"]
     )
-    name = _kept(state, who, "ask", store, answer.question, record, trace)
-    return {"store": store.name, **record, "trace": trace, "trace_id": name}
+    trace_id = _keep(state, caller, "ask", store, answer.question, record, trace)
+    return {"store": store.name, **record, "trace": trace, "trace_id": trace_id}
 
 
-def _readable(who: Caller, answer: Answer) -> list[str]:
-    """The entities whose names the caller reads in the context."""
-    if answer.context is None:
-        return []
-    texts = [answer.context.text, *(passage.text for passage in answer.context.passages)]
-    names = (spelling(who, name, texts) for name in answer.entities)
-    return list(dict.fromkeys(name for name in names if name is not None))
-
-
-def _kept(
-    state: Serving,
-    who: Caller,
+def _keep(
+    state: ServerState,
+    caller: Caller,
     kind: str,
     store: ServedStore,
     question: str,
     record: dict[str, Any],
     trace: dict[str, Any],
 ) -> str:
-    """Keep the record of a question; the id it is asked for by."""
-    told = ("confidence", "probability", "gate", "query_type")
-    content = {"question": question, **{n: record[n] for n in told if n in record}, "trace": trace}
-    return state.traces.keep(who, kind, store.name, content)
+    names = ("confidence", "probability", "gate", "query_type")
+    shown = {name: record[name] for name in names if name in record}
+    content = {"question": question, **shown, "trace": trace}
+    return state.traces.add(caller, kind, store.name, content)
 
 
-def served_trace(trace: dict[str, Any], who: Caller) -> dict[str, Any]:
-    """A trace as it leaves this machine, and as the caller may read it."""
+def _visible_entities(caller: Caller, answer: Answer) -> list[str]:
+    """The entities whose names appear in the context of the answer."""
+    if answer.context is None:
+        return []
+    texts = [answer.context.text, *(passage.text for passage in answer.context.passages)]
+    names = (visible_spelling(caller, name, texts) for name in answer.entities)
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def _visible_trace(trace: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """A trace without paths and without what the caller may not know."""
     degraded = [without_paths(line) for line in trace.get("degraded", ())]
     stages: list[dict[str, Any]] = trace.get("stages", [])
-    if who.restricted:
-        stages = [_own_names(stage) if stage["name"] == "graph" else stage for stage in stages]
+    if caller.restricted:
+        stages = [_without_names(stage) if stage["name"] == "graph" else stage for stage in stages]
     return {**trace, "stages": stages, "degraded": degraded}
 
 
-def _own_names(stage: dict[str, Any]) -> dict[str, Any]:
-    """The graph's stage without the names rank flowed along: they are the whole store's, and
-    that one of them is known may be another tenant's doing."""
-    bonuses = [{k: v for k, v in bonus.items() if k != "via"} for bonus in stage.get("bonuses", ())]
-    kept = {name: value for name, value in stage.items() if name not in ("named", "bonuses")}
-    return {**kept, "bonuses": bonuses} if "bonuses" in stage else kept
-
-
-async def trace(request: Request) -> Response:
-    """The record of an earlier question of the same caller."""
-    state = serving(request)
-    found = state.traces.get(caller(request), request.path_params["id"])
-    if found is None:
-        raise Refusal(404, "no_such_trace", "there is no such trace, or it was another key's")
-    return Json(found)
-
-
-def _note(request: Request, state: Serving, store: ServedStore, question: str) -> None:
-    note(request, store=store.name, characters=len(question))
-    if state.log.questions:
-        note(request, question=question)
+def _without_names(stage: dict[str, Any]) -> dict[str, Any]:
+    """The graph stage without names: they come from the documents of all tenants."""
+    kept = {name: value for name, value in stage.items() if name != "named"}
+    if "bonuses" in stage:
+        kept["bonuses"] = [
+            {name: value for name, value in bonus.items() if name != "via"}
+            for bonus in stage["bonuses"]
+        ]
+    return kept

@@ -1,4 +1,4 @@
-"""Running the application: sockets, slow clients, signals."""
+"""Runs the application: sockets, slow clients, signals."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from packwise.errors import PackwiseError, UsageError
 from packwise.serving.limits import Limits
-from packwise.serving.logs import Log
-from packwise.serving.state import Serving
+from packwise.serving.observability import Log
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises ``UsageError`` when it cannot."""
+    """A socket that listens on this address. Raises ``UsageError`` if it cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, connections get TCP_NODELAY: an answer's end is not held back.
+    # With the protocol named, asyncio sets TCP_NODELAY and the end of a response is not delayed.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -36,18 +35,17 @@ def bound_socket(host: str, port: int) -> socket.socket:
         listening.close()
         reason = error.strerror if isinstance(error, OSError) else "no such port"
         raise UsageError(
-            f"cannot listen on {host}:{port}: {reason}", fix="choose another with --port"
+            f"cannot listen on {host}:{port}: {reason}", fix="choose another port with --port"
         ) from error
     listening.setblocking(False)
     return listening
 
 
-class _PatientProtocol(H11Protocol):
-    """Uvicorn's HTTP protocol, with an end to its patience.
+class _TimedProtocol(H11Protocol):
+    """Uvicorn's HTTP protocol with time limits.
 
-    A client that opens a connection and says nothing, or says it a byte at a time, is cut
-    off and never reaches the application; one that does not take what it asked for is cut
-    off with what it has not taken.
+    It closes the connection of a client that takes too long to send the head of a request,
+    before the application sees it, and of one that takes too long to read the response.
     """
 
     def __init__(
@@ -56,59 +54,59 @@ class _PatientProtocol(H11Protocol):
         super().__init__(*arguments, **named)
         self._header_seconds = header_seconds
         self._write_seconds = write_seconds
-        self._head_due: asyncio.TimerHandle | None = None
-        self._taking_due: asyncio.TimerHandle | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
-        self._wait_for_head()
+        self._start_header_timer()
 
     def data_received(self, data: bytes) -> None:
-        if self._head_due is None and not self._answering():
-            self._wait_for_head()
+        if self._header_timer is None and not self._responding():
+            self._start_header_timer()
         super().data_received(data)
-        if self._answering():
-            self._head_arrived()
+        if self._responding():
+            self._stop_header_timer()
 
     def pause_writing(self) -> None:
-        self._taking_due = self.loop.call_later(self._write_seconds, self.transport.abort)
+        self._write_timer = self.loop.call_later(self._write_seconds, self.transport.abort)
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        self._taken()
+        self._stop_write_timer()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_arrived()
-        self._taken()
+        self._stop_header_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
-    def _wait_for_head(self) -> None:
-        self._head_due = self.loop.call_later(self._header_seconds, self._give_up)
+    def _start_header_timer(self) -> None:
+        self._header_timer = self.loop.call_later(self._header_seconds, self._header_timed_out)
 
-    def _head_arrived(self) -> None:
-        if self._head_due is not None:
-            self._head_due.cancel()
-            self._head_due = None
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
 
-    def _taken(self) -> None:
-        if self._taking_due is not None:
-            self._taking_due.cancel()
-            self._taking_due = None
+    def _stop_write_timer(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
 
-    def _give_up(self) -> None:
-        self._head_due = None
-        if not self._answering():
+    def _header_timed_out(self) -> None:
+        self._header_timer = None
+        if not self._responding():
             self.transport.abort()
 
-    def _answering(self) -> bool:
-        # Before the first request there is no cycle, whatever the annotation says.
+    def _responding(self) -> bool:
+        # Before the first request there is no cycle, despite the annotation.
         cycle: Any = self.cycle
         return cycle is not None and not cycle.response_complete
 
 
-class _ToLog(logging.Handler):
-    """What the libraries below have to say, as events of the server's own log."""
+class _LogHandler(logging.Handler):
+    """Writes warnings of uvicorn and asyncio to the server's own log."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
@@ -122,7 +120,7 @@ class _ToLog(logging.Handler):
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn's server, which returns when told to stop instead of dying of the signal."""
+    """Uvicorn's server, which returns on a signal instead of raising it again."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -130,7 +128,7 @@ class _Server(uvicorn.Server):
             self.handle_exit(number, frame)
 
         if threading.current_thread() is not threading.main_thread():
-            yield  # Signals are the main thread's; whoever runs us here stops us.
+            yield  # Only the main thread gets signals.
             return
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -140,12 +138,11 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def serve(app: Starlette, listening: socket.socket, limits: Limits) -> None:
-    """Answer on a socket until SIGINT or SIGTERM; then finish what runs and return."""
-    state: Serving = app.state.serving
+def serve(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
+    """Serve on a socket until SIGINT or SIGTERM, then finish running requests and return."""
     for name in ("uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
-        logger.addHandler(_ToLog(state.log))
+        logger.addHandler(_LogHandler(app.state.serving.log))
         logger.setLevel(logging.WARNING)
         logger.propagate = False
     server = server_of(app, limits)
@@ -154,16 +151,14 @@ def serve(app: Starlette, listening: socket.socket, limits: Limits) -> None:
         raise PackwiseError("the server could not start")
 
 
-def server_of(app: Starlette, limits: Limits) -> uvicorn.Server:
+def server_of(app: FastAPI, limits: Limits) -> uvicorn.Server:
     """A server that runs the application within the limits."""
-    patient = partial(
-        _PatientProtocol,
-        header_seconds=limits.header_seconds,
-        write_seconds=limits.write_seconds,
+    protocol = partial(
+        _TimedProtocol, header_seconds=limits.header_seconds, write_seconds=limits.write_seconds
     )
     config = uvicorn.Config(
         app,
-        http=patient,  # pyright: ignore[reportArgumentType]
+        http=protocol,  # pyright: ignore[reportArgumentType]
         ws="none",
         loop="asyncio",
         lifespan="on",

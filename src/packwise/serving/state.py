@@ -1,119 +1,227 @@
-"""What the routes share, and what each of them does first."""
+"""What the routes of a server share: its state, its JSON format and how a body is read."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import BaseModel
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect
 
-from packwise.serving.bodies import parsed
+from packwise.serving.api_errors import ApiError, bad_request
 from packwise.serving.callers import Caller
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits, RateLimiter
-from packwise.serving.logs import Log
-from packwise.serving.metrics import Metrics
-from packwise.serving.refusals import Refusal
-from packwise.serving.store_registry import Served
-from packwise.serving.telemetry import Telemetry
-from packwise.serving.traces import TraceShelf
-from packwise.serving.worker_pool import Workroom
+from packwise.serving.models import ErrorResponse
+from packwise.serving.observability import Log, Metrics, Telemetry
+from packwise.serving.store_registry import ServedStore, StoreRegistry
+from packwise.serving.worker_pool import WorkerPool
 
-_Model = TypeVar("_Model", bound=BaseModel)
+
+class TraceStore:
+    """Keeps the last ``capacity`` traces in memory, each for the caller who caused it.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._traces: OrderedDict[str, tuple[Caller, dict[str, Any]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, caller: Caller, kind: str, store: str, content: dict[str, Any]) -> str:
+        """Keep a trace; returns its id, which cannot be guessed."""
+        name = secrets.token_urlsafe(16)
+        record = {"id": name, "kind": kind, "store": store, "at": round(time.time(), 3), **content}
+        with self._lock:
+            self._traces[name] = (caller, record)
+            while len(self._traces) > self._capacity:
+                self._traces.popitem(last=False)
+        return name
+
+    def get(self, caller: Caller, name: str) -> dict[str, Any] | None:
+        """The trace with that id, if it is this caller's."""
+        with self._lock:
+            owner, record = self._traces.get(name, (None, None))
+        return record if owner == caller else None
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._traces)
 
 
 @dataclass(slots=True)
-class Serving:
-    """One server's stores, limits and records. ``keys`` is ``None`` when none are asked for."""
+class ServerState:
+    """One server's stores, limits and records. ``keys`` is ``None`` if no key is required."""
 
-    stores: Served
-    limits: Limits
-    keys: KeyRing | None
-    rates: RateLimiter
-    traces: TraceShelf
-    metrics: Metrics
-    log: Log
-    telemetry: Telemetry
-    work: Workroom
+    stores: StoreRegistry
+    limits: Limits = field(default_factory=Limits)
+    keys: KeyRing | None = None
+    log: Log = field(default_factory=Log)
+    telemetry: Telemetry = field(default_factory=Telemetry)
     report: Path | None = None
     ready: bool = False
+    rates: RateLimiter = field(init=False)
+    traces: TraceStore = field(init=False)
+    metrics: Metrics = field(default_factory=Metrics, init=False)
+    workers: WorkerPool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Without keys there is one user, whose rate is not limited.
+        rate = 0.0 if self.keys is None else self.limits.rate
+        self.rates = RateLimiter(rate, self.limits.burst)
+        self.traces = TraceStore(self.limits.traces)
+        self.workers = WorkerPool(self.limits)
 
     def check_question(self, text: str, name: str = "question") -> str:
-        """The text, if it asks something and is not too long."""
+        """The text, if it is neither blank nor too long."""
         if len(text) > self.limits.question:
-            raise Refusal(
+            raise ApiError(
                 400,
                 "question_too_long",
-                f"{name} has {len(text)} characters; at most {self.limits.question} are read",
+                f"{name} has {len(text)} characters; the limit is {self.limits.question}",
                 param=name,
             )
         if not text.strip():
-            raise Refusal(400, "bad_request", f"{name} is empty", param=name)
+            raise bad_request(f"{name} is empty", param=name)
         return text
 
+    def close(self) -> None:
+        """Wait for running work, then close the stores."""
+        self.workers.close()
+        self.telemetry.close()
+        self.stores.close()
 
-class Json(Response):
-    """A JSON answer; what a document holds can neither break it nor leave it."""
 
-    media_type = "application/json"
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """One request: the server it came to, who sent it, and its notes for the log."""
+
+    state: ServerState
+    caller: Caller
+    notes: dict[str, Any]
+
+    def open_store(self, name: str | None, question: str | None = None) -> ServedStore:
+        """The store of that name, noted in the request's log line along with the question."""
+        store = self.state.stores.get(name)
+        self.notes["store"] = store.name
+        if question is not None:
+            self.notes["characters"] = len(question)
+            if self.state.log.questions:
+                self.notes["question"] = question
+        return store
+
+
+async def _request_context(request: Request) -> RequestContext:
+    scope = request.scope
+    return RequestContext(
+        request.app.state.serving, scope["packwise.caller"], scope["packwise.notes"]
+    )
+
+
+CurrentRequest = Annotated[RequestContext, Depends(_request_context)]
+
+
+class Json(JSONResponse):
+    """A JSON response; characters that UTF-8 cannot encode are replaced."""
 
     def render(self, content: Any) -> bytes:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "replace")
 
 
-def serving(request: Request) -> Serving:
-    """The server a request came to."""
-    state: Serving = request.app.state.serving
-    return state
+class _JsonRequest(Request):
+    """A request whose body must be JSON and within the size limit."""
+
+    async def body(self) -> bytes:
+        if not hasattr(self, "_checked_body"):
+            self._checked_body = await self._read()
+        return self._checked_body
+
+    async def json(self) -> Any:
+        try:
+            return from_json(await self.body(), allow_inf_nan=False)
+        except ValueError:
+            raise bad_request("the body is not valid JSON", fix="GET /docs") from None
+
+    async def _read(self) -> bytes:
+        kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise ApiError(
+                415, "not_json", "the body must be JSON", fix="send Content-Type: application/json"
+            )
+        limit = self.app.state.serving.limits.body_bytes
+        length = self.headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:18]) > limit:
+            raise _too_large(limit)
+        data = bytearray()
+        try:
+            async for chunk in self.stream():
+                data += chunk
+                if len(data) > limit:
+                    raise _too_large(limit)
+        except ClientDisconnect:
+            raise ApiError(400, "gone", "the client closed the connection") from None
+        if not data:
+            raise bad_request("the body is empty", fix="GET /docs")
+        return bytes(data)
 
 
-def caller(request: Request) -> Caller:
-    """Who sent it, as the gate found out."""
-    who: Caller = request.scope["packwise.caller"]
-    return who
-
-
-async def body(request: Request, model: type[_Model]) -> _Model:
-    """The request's body as its model, read within the limits."""
-    limits = serving(request).limits
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refusal(
-            415, "not_json", "the body is JSON", fix="send Content-Type: application/json"
-        )
-    try:
-        data = await _read(request, limits.body_bytes)
-    except ClientDisconnect:
-        raise Refusal(400, "gone", "the client left") from None
-    return parsed(model, data)
-
-
-async def _read(request: Request, most: int) -> bytes:
-    length = request.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length[:18]) > most:
-        raise _too_large(most)
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > most:
-            raise _too_large(most)
-    return bytes(data)
-
-
-def _too_large(most: int) -> Refusal:
-    return Refusal(
+def _too_large(limit: int) -> ApiError:
+    return ApiError(
         413,
         "body_too_large",
-        f"the body is larger than {most} bytes",
+        f"the body is larger than {limit} bytes",
         headers={"Connection": "close"},
     )
 
 
-def note(request: Request, **values: Any) -> None:
-    """Put something into this request's line of the log."""
-    request.scope["packwise.notes"].update(values)
+class _Route(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            return await handler(_JsonRequest(request.scope, request.receive))
+
+        return handle
+
+
+_ERRORS = {
+    400: "A field is missing, unknown or out of range.",
+    401: "An API key is required.",
+    403: "The request comes from a page of another site.",
+    404: "It does not exist, or it belongs to another tenant.",
+    405: "The method is not allowed.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    421: "The server does not answer to this host name.",
+    429: "The key has sent too many requests.",
+    501: "The store has no knowledge nodes.",
+    503: "Too many requests are waiting, or a store is unavailable.",
+    504: "The answer was not ready in time.",
+}
+
+
+def new_router() -> APIRouter:
+    """A router for a group of routes, with the errors that any of them can return."""
+    return APIRouter(
+        route_class=_Route,
+        default_response_class=Json,
+        generate_unique_id_function=lambda route: "_".join(re.findall(r"\w+", route.path_format)),
+        responses={
+            status: {"model": ErrorResponse, "description": text}
+            for status, text in _ERRORS.items()
+        },
+    )

@@ -1,4 +1,4 @@
-"""The stores a server answers from, each under a name."""
+"""The stores of a server, each under a name."""
 
 from __future__ import annotations
 
@@ -6,100 +6,132 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from packwise.errors import UsageError
 from packwise.library import Library, open_library
+from packwise.serving.api_errors import ApiError
 from packwise.serving.callers import Caller, visible
-from packwise.serving.refusals import Refusal
 from packwise.settings import Settings
 from packwise.stores.base import DocumentSummary
 
 if TYPE_CHECKING:
     from packwise.nodes.adapter import KnowledgeVerseAdapter
 
-MOST_LISTED = 200_000
-"""Articles of a store that are sorted and kept in memory; of a larger one, the first by id."""
+_MAX_LISTED = 200_000
+"""Articles of a store that are sorted and kept in memory; of a larger store, the first by id."""
+_MAX_LISTINGS = 32
+_MAX_TITLES = 50_000
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
-_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
-_VIEWS = 32
-_TITLES = 50_000
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-@dataclass(slots=True)
 class ServedStore:
-    """An open store under its name. Safe to use from several threads."""
+    """An open store and its name. Safe to use from several threads."""
 
-    name: str
-    library: Library
-    place: str = field(default="", repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-    _listings: dict[tuple[str, Caller], dict[str, DocumentSummary]] = field(
-        default_factory=dict[tuple[str, Caller], dict[str, DocumentSummary]]
-    )
-    _titles: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    _nodes: KnowledgeVerseAdapter | None = None
+    def __init__(self, name: str, library: Library, place: str = "") -> None:
+        self.name = name
+        self.library = library
+        self._place = place
+        self._lock = threading.Lock()
+        self._nodes: KnowledgeVerseAdapter | None = None
+        self._version = ""
+        self._title = lru_cache(_MAX_TITLES)(self._read_title)
+        self._listing = lru_cache(_MAX_LISTINGS)(self._read_listing)
 
     def nodes(self) -> KnowledgeVerseAdapter | None:
-        """The knowledge nodes of a PostgreSQL store; ``None`` for another one."""
-        if not self.place.startswith(("postgresql://", "postgres://")):
+        """The knowledge nodes of a PostgreSQL store; ``None`` for any other store."""
+        if not self._place.startswith(("postgresql://", "postgres://")):
             return None
         from packwise.nodes.adapter import KnowledgeVerseAdapter
 
         with self._lock:
             if self._nodes is None:
-                self._nodes = KnowledgeVerseAdapter(self.place, settings=self.library.settings)
+                self._nodes = KnowledgeVerseAdapter(self._place, settings=self.library.settings)
             return self._nodes
 
     def title(self, document: str) -> str:
-        """The title of a document, or else its id."""
-        key = (self.library.store.version(), document)
-        with self._lock:
-            if key in self._titles:
-                return self._titles[key]
+        """The title of a document, or its id if it has none."""
+        return self._title(self._current_version(), document)
+
+    def _read_title(self, version: str, document: str) -> str:
         found = self.library.store.document(document)
-        title = (found.title if found is not None else "") or document
-        with self._lock:
-            if len(self._titles) >= _TITLES:
-                self._titles.clear()
-            self._titles[key] = title
-        return title
+        return (found.title if found is not None else "") or document
+
+    def articles(self, caller: Caller) -> dict[str, DocumentSummary]:
+        """The articles the caller may see, by id, highest PageRank first."""
+        return self._listing(self._current_version(), caller)
+
+    def _current_version(self) -> str:
+        """The version of the store; a rebuilt one is read again."""
+        version = self.library.store.version()
+        if version != self._version:
+            self._version = version
+            self._title.cache_clear()
+            self._listing.cache_clear()
+        return version
+
+    def _read_listing(self, version: str, caller: Caller) -> dict[str, DocumentSummary]:
+        store = self.library.store
+        entries = list(islice(store.documents(), _MAX_LISTED))
+        if caller.restricted:
+            seen = visible(store, caller, (entry.id for entry in entries))
+            entries = [entry for entry in entries if entry.id in seen]
+        entries.sort(key=lambda entry: (-entry.pagerank, entry.title, entry.id))
+        return {entry.id: entry for entry in entries}
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the store has its own calibration, so that confidence is a probability."""
+        return self.library.calibration.source == "pack"
+
+    @property
+    def default_threshold(self) -> float:
+        """The threshold of a question that names none: the configured one, or the calibration's."""
+        settings = self.library.settings
+        if self.calibrated and settings.origin("context_confidence_threshold") == "default":
+            return self.library.calibration.threshold
+        return settings.context_confidence_threshold
+
+    def gate_record(
+        self,
+        confidence: float,
+        probability: float | None,
+        *,
+        found: bool,
+        stages: Sequence[dict[str, Any]] = (),
+    ) -> dict[str, Any]:
+        """The confidence gate of a question as JSON.
+
+        ``stages`` are those of an answer's trace, with the gate's actual decision. Without
+        them it is what would happen if the question were asked.
+        """
+        # A search by keywords or vectors alone has no probability: the calibration does not apply.
+        calibrated = probability is not None and self.calibrated
+        decision = next((stage for stage in stages if stage["name"] == "gate"), {})
+        own = self.library.settings.context_confidence_threshold
+        threshold = decision.get("threshold", self.default_threshold if calibrated else own)
+        return {
+            "calibrated": calibrated,
+            "threshold": threshold,
+            "refuse_below": self.library.calibration.refuse_below if calibrated else None,
+            "passed": decision.get("passed", found and confidence >= threshold),
+        }
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._nodes is not None:
             self._nodes.close()
         self.library.close()
 
-    def articles(self, caller: Caller) -> dict[str, DocumentSummary]:
-        """The articles the caller may see by id, highest PageRank first."""
-        store = self.library.store
-        key = (store.version(), caller)
-        with self._lock:
-            known = self._listings.get(key)
-        if known is None:
-            entries = list(islice(store.documents(), MOST_LISTED))
-            if caller.restricted:
-                seen = visible(store, caller, (entry.id for entry in entries))
-                entries = [entry for entry in entries if entry.id in seen]
-            entries.sort(key=lambda entry: (-entry.pagerank, entry.title, entry.id))
-            known = {entry.id: entry for entry in entries}
-            with self._lock:
-                for old in [k for k in self._listings if k[0] != key[0]]:
-                    del self._listings[old]
-                while len(self._listings) >= _VIEWS:
-                    del self._listings[next(iter(self._listings))]
-                self._listings[key] = known
-        return known
 
-
-class Served:
-    """The stores of a server by name; the first is the one meant when none is named."""
+class StoreRegistry:
+    """The stores of a server by name; the first one is the default."""
 
     def __init__(self, stores: Sequence[ServedStore]) -> None:
         self._stores = {store.name: store for store in stores}
@@ -109,21 +141,20 @@ class Served:
         return iter(self._stores.values())
 
     def get(self, name: str | None) -> ServedStore:
-        """The store of that name. Raises a 404 ``Refusal`` when there is none."""
+        """The store of that name. Raises a 404 ``ApiError`` if there is none."""
         if not name:
             return self._first
-        found = self._stores.get(name)
-        if found is None:
-            raise Refusal(404, "no_such_store", "there is no such store", fix="GET /v1/stores")
-        return found
+        if name not in self._stores:
+            raise ApiError(404, "no_such_store", "there is no such store", fix="GET /v1/stores")
+        return self._stores[name]
 
     def close(self) -> None:
         for store in self:
             store.close()
 
 
-def open_served(arguments: Sequence[str], settings: Settings | None = None) -> Served:
-    """Open STORE arguments, each ``STORE`` or ``NAME=STORE``; all of them or none."""
+def open_stores(arguments: Sequence[str], settings: Settings | None = None) -> StoreRegistry:
+    """Open STORE arguments, each ``STORE`` or ``NAME=STORE``: all of them or none."""
     if not arguments:
         raise UsageError("no store to serve", fix="packwise serve STORE")
     found: dict[str, ServedStore] = {}
@@ -132,22 +163,22 @@ def open_served(arguments: Sequence[str], settings: Settings | None = None) -> S
             named = _NAMED.fullmatch(argument)
             place = named[2] if named else argument
             library = opened.enter_context(open_library(place, settings=settings))
-            name = named[1] if named else _unused(name_of(place), found)
+            name = named[1] if named else _unused(_name_of(place), found)
             if name in found:
-                raise UsageError(f"two stores are named {name}", fix="NAME=STORE names a store")
+                raise UsageError(f"two stores are named {name}", fix="give one a name: NAME=STORE")
             found[name] = ServedStore(name, library, place)
         opened.pop_all()
-    return Served(list(found.values()))
+    return StoreRegistry(list(found.values()))
 
 
-def name_of(argument: str) -> str:
-    """A short name for a STORE argument, without its place or its credentials."""
+def _name_of(argument: str) -> str:
+    """A short name for a STORE argument, without its folder, host or credentials."""
     if "://" in argument:
         parts = urlsplit(argument)
         place = parts.path.strip("/").rpartition("/")[2] or parts.hostname or ""
     else:
         place = Path(argument.removeprefix("kuzu:")).expanduser().resolve().name
-    return _UNFIT.sub("-", place).strip("-._")[:60] or "store"
+    return _NOT_IN_NAMES.sub("-", place).strip("-._")[:60] or "store"
 
 
 def _unused(name: str, taken: dict[str, ServedStore]) -> str:

@@ -14,7 +14,7 @@ HEAVIEST = 200_000
 ASKED = "#/ask?q=How+do+I+rotate+the+signing+key%3F"
 VIEWS = {
     "ask": ("#/ask", ".example"),
-    "asked": (ASKED, "#around .graph svg"),
+    "asked": (ASKED, "#neighbourhood .graph svg"),
     "compare": ("#/compare?q=How+do+I+rotate+the+signing+key%3F", ".ranked"),
     "browse": ("#/browse?article=guides/keys.md", "article .graph svg"),
     "evaluation": ("#/evaluation", ".command"),
@@ -53,7 +53,7 @@ FAINT = """() => {
     const node = walker.currentNode.parentElement;
     const style = getComputedStyle(node);
     if (!walker.currentNode.data.trim() || !node.getClientRects().length) continue;
-    if (style.visibility === 'hidden' || node.closest('.unseen, option')) continue;
+    if (style.visibility === 'hidden' || node.closest('.sr-only, option')) continue;
     const under = behind(node);
     const ink = over(read(node.closest('svg') ? style.fill : style.color), under);
     const [high, low] = [light(ink), light(under)].sort((a, b) => b - a);
@@ -138,7 +138,7 @@ def test_all_of_it_works_without_a_mouse(visit, notes_server):
     expect(box).to_be_focused()
     page.keyboard.type("How do I rotate the signing key?")
     page.keyboard.press("Enter")
-    expect(page.locator("#around .graph svg")).to_be_visible()
+    expect(page.locator("#neighbourhood .graph svg")).to_be_visible()
 
     # To the source, into its panel, and back to where one was.
     press_until(page, "Tab", "button.cite")
@@ -146,21 +146,21 @@ def test_all_of_it_works_without_a_mouse(visit, notes_server):
     assert outline != "none"
     page.keyboard.press("Enter")
     panel = page.get_by_role("dialog")
-    expect(panel.locator("mark.said")).to_be_visible()
+    expect(panel.locator("mark.quoted")).to_be_visible()
     assert page.evaluate("document.querySelector('dialog').contains(document.activeElement)")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
     assert page.evaluate("document.activeElement.matches('button.cite')")
 
     # Through the candidates to the budget, which the arrow keys move.
-    press_until(page, "Tab", ".move-row")
+    press_until(page, "Tab", ".rank-row")
     press_until(page, "Tab", "#budget-slider")
     page.keyboard.press("Home")
-    expect(page.locator(".budget-told")).to_contain_text("of 50 tokens")
+    expect(page.locator(".budget-status")).to_contain_text("of 50 tokens")
     press_until(page, "Tab", ".greyed .pack-row")
     press_until(page, "Tab", "#threshold")
     page.keyboard.press("End")
-    expect(page.locator(".gate-told")).to_contain_text("would be held back")
+    expect(page.locator(".gate-status")).to_contain_text("would be held back")
 
     # Into the graph and along it.
     press_until(page, "Tab", ".graph .node")
@@ -190,11 +190,22 @@ def test_the_first_tab_skips_to_the_content(visit, notes_server):
     expect(page.get_by_role("heading", name="Browse the pack")).to_be_visible()
 
 
+def test_screen_readers_skip_what_is_only_drawn(visit, notes_server):
+    page = visit(notes_server, "#/ask?q=How+long+is+a+backup+kept%3F").page
+    for decoration in (".slash", ".bump", ".dots"):
+        expect(page.locator(decoration)).to_have_attribute("aria-hidden", "true")
+    page.goto(f"{notes_server.url}/#/compare?q=How+long+is+a+backup+kept%3F")
+    badges = page.locator(".badge")
+    expect(badges.first).to_be_attached()
+    for badge in badges.all():
+        expect(badge).to_have_attribute("aria-hidden", "true")
+
+
 def test_the_answer_is_announced(visit, notes_server):
     page = opened(visit, notes_server, "asked")
     answer = page.get_by_label("Answer", exact=True)
     expect(answer).to_have_attribute("aria-live", "polite")
-    expect(page.locator("#said")).to_contain_text("Answered from 1 source.")
+    expect(page.locator("#announcer")).to_contain_text("Answered from 1 source.")
 
 
 @pytest.mark.parametrize(("motion", "moves"), [("reduce", False), ("no-preference", True)])

@@ -107,7 +107,7 @@ def test_a_source_opens_in_its_article(visit, notes_server):
     answered(page).get_by_role("button", name=re.compile("^Source")).first.click()
     panel = page.get_by_role("dialog")
     expect(panel.get_by_role("heading", name="Signing keys")).to_be_visible()
-    expect(panel.locator("mark.said")).to_contain_text("create a new key with vaultctl create")
+    expect(panel.locator("mark.quoted")).to_contain_text("create a new key with vaultctl create")
     expect(panel.locator("mark").last).to_contain_text("The old key stays valid for thirty days")
     # The article around it is there, and not marked.
     expect(panel.get_by_role("heading", name="A lost key")).to_be_visible()
@@ -122,7 +122,7 @@ def test_the_stages_are_shown_with_their_times(visit, notes_server):
     answered(page)
     stages = page.locator(".stages li")
     names = stages.locator(".stage-name").all_inner_texts()
-    assert names[:3] == ["embed", "meaning", "words"]
+    assert names[:3] == ["embed", "meaning", "keywords"]
     assert {"fusion", "gate", "packing", "sentences"} <= set(names)
     for took in stages.locator(".stage-time").all_inner_texts():
         assert re.fullmatch(r"[\d.]+ m?s", took)
@@ -132,7 +132,7 @@ def test_every_candidate_has_its_scores_and_its_places(visit, notes_server):
     page = visit(notes_server).page
     ask(page, HOW)
     answered(page)
-    rows = page.locator(".move-row")
+    rows = page.locator(".rank-row")
     expect(rows.first).to_contain_text("Signing keys")
     assert rows.count() >= 8
     card = page.locator(".score-card")
@@ -168,20 +168,20 @@ def test_what_was_left_out_says_why(visit, notes_server):
     expect(left.first).to_be_visible()
     reasons = left.locator(".reason").all_inner_texts()
     assert len(reasons) == left.count()
-    assert "a stub" in reasons
+    assert "too short" in reasons
     held = page.locator("#budget .packing:not(.greyed) .pack-row")
-    assert held.count() + left.count() >= page.locator(".move-row").count()
-    left.filter(has_text="a stub").first.click()
+    assert held.count() + left.count() >= page.locator(".rank-row").count()
+    left.filter(has_text="too short").first.click()
     panel = page.get_by_role("dialog")
-    expect(panel.get_by_text("Too short, and not in the question's words.")).to_be_visible()
+    expect(panel.get_by_text("Too short, and shares no words with the question.")).to_be_visible()
     expect(panel.locator("mark").first).to_be_visible()
 
 
-def test_another_budget_packs_anew(visit, notes_server):
+def test_another_budget_packs_again(visit, notes_server):
     page = visit(notes_server).page
     ask(page, HOW)
     answered(page)
-    told = page.locator(".budget-told")
+    told = page.locator(".budget-status")
     expect(told).to_contain_text("of 8,000 tokens")
     held = page.locator("#budget .packing:not(.greyed) .pack-row")
     before = held.count()
@@ -189,7 +189,7 @@ def test_another_budget_packs_anew(visit, notes_server):
     expect(told).to_contain_text("of 150 tokens")
     assert 0 < held.count() < before
     assert number(re.search(r"in ([\d,]+) of", told.inner_text())[1]) <= 150
-    no_room = page.locator("#budget .greyed .pack-row").filter(has_text="no room left")
+    no_room = page.locator("#budget .greyed .pack-row").filter(has_text="over budget")
     expect(no_room.first).to_be_visible()
     # So little that what the answer rests on has no room either.
     page.get_by_role("spinbutton", name="Token budget in tokens").fill("10")
@@ -209,8 +209,8 @@ def test_a_question_the_pack_does_not_cover_is_held_back(visit, notes_server):
     expect(answered(page)).to_contain_text("do not cover the question")
     expect(page.get_by_text("Held back by the confidence gate")).to_be_visible()
     expect(page.get_by_label("Sources")).to_contain_text("nothing in this pack is close enough")
-    expect(page.get_by_role("heading", name="What came closest")).to_be_visible()
-    expect(page.locator(".move-row").first).to_be_visible()
+    expect(page.get_by_role("heading", name="Closest passages")).to_be_visible()
+    expect(page.locator(".rank-row").first).to_be_visible()
     expect(page.locator("#budget")).to_have_count(0)
 
 
@@ -219,8 +219,11 @@ def test_what_a_model_says_on_its_own_is_told_apart(visit, model_server, model):
     page = visit(model_server).page
     ask(page, "Who won the football match last night?")
     expect(answered(page)).to_contain_text("The home team")
-    told = "Written by storyteller from its own knowledge, for the pack does not cover it"
-    expect(page.get_by_text(told)).to_be_visible()
+    note = (
+        "Written by storyteller from its own knowledge, "
+        "because the pack does not cover the question"
+    )
+    expect(page.get_by_text(note)).to_be_visible()
     expect(page.get_by_label("Sources")).to_contain_text("None")
 
 
@@ -228,7 +231,7 @@ def test_another_threshold_tells_what_would_have_happened(visit, notes_server):
     page = visit(notes_server).page
     ask(page, HOW)
     answered(page)
-    told = page.locator(".gate-told")
+    told = page.locator(".gate-status")
     expect(told).to_have_text("At a threshold of 0.50 the question is answered from the pack.")
     slider = page.get_by_role("slider", name="Confidence threshold")
     slider.fill("0.95")
@@ -239,7 +242,7 @@ def test_another_threshold_tells_what_would_have_happened(visit, notes_server):
     expect(told).to_contain_text("At a threshold of 0.95 the question is held back")
     slider.fill("0.2")
     page.get_by_role("button", name="Ask with this threshold").click()
-    expect(page.get_by_text("Sentences of the documents")).to_be_visible()
+    expect(page.get_by_text("Sentences from the documents")).to_be_visible()
 
 
 def test_a_calibrated_pack_shows_the_chance_and_both_its_thresholds(
@@ -253,15 +256,15 @@ def test_a_calibrated_pack_shows_the_chance_and_both_its_thresholds(
     expect(page.get_by_label("Sources")).to_contain_text("too unlikely to be in this pack")
     part = page.locator("#confidence")
     expect(part.locator(".figure")).to_have_text(
-        "0.40confidence: the chance that the answer is there"
+        "0.40confidence: the probability that the answer was found"
     )
     expect(part).to_contain_text("At a threshold of 0.70 the question is held back")
-    expect(part).to_contain_text("From 0.20 on the answer may be in the pack, by its calibration")
+    expect(part).to_contain_text("the answer may be in the pack from 0.20 on")
     expect(part.locator(".gauge-tick")).to_be_visible()
     page.get_by_role("slider", name="Confidence threshold").fill("0.35")
     expect(part).to_contain_text("At a threshold of 0.35 the question would be answered")
     page.get_by_role("button", name="Ask with this threshold").click()
-    expect(page.get_by_text("Sentences of the documents")).to_be_visible()
+    expect(page.get_by_text("Sentences from the documents")).to_be_visible()
     # Its threshold is no multiple of the field's step; both sides are asked all the same.
     page.get_by_role("link", name="Compare settings").click()
     expect(page.get_by_label("Threshold, side A")).to_have_value("0.7")
@@ -273,8 +276,8 @@ def test_without_a_calibration_the_chance_stands_beside_the_confidence(visit, no
     ask(page, HOW)
     answered(page)
     part = page.locator("#confidence")
-    expect(part.locator(".figure")).to_contain_text("how close the best passage is")
-    assert re.search(r"has a probability of \d+%", part.inner_text())
+    expect(part.locator(".figure")).to_contain_text("the similarity of the best passage")
+    assert re.search(r"found with a probability of \d+%", part.inner_text())
 
 
 def test_a_table_of_a_document_is_read_as_a_table(visit, notes_server):
@@ -304,7 +307,7 @@ def test_nothing_jumps_while_an_answer_comes_and_after_it(visit, model_server, m
     page = visit(model_server, viewport={"width": width, "height": 900}).page
     page.evaluate(SHIFTS)
     ask(page, HOW)
-    expect(page.locator("#around .graph svg")).to_be_visible()
+    expect(page.locator("#neighbourhood .graph svg")).to_be_visible()
     page.wait_for_timeout(300)
     shifts = page.evaluate("window.shifts")
     # What the question itself puts aside (the heading, the examples) is not counted.
@@ -316,13 +319,13 @@ def test_the_articles_around_the_answer_are_drawn(visit, notes_server):
     page = visit(notes_server).page
     ask(page, HOW)
     answered(page)
-    graph = page.locator("#around .graph svg")
+    graph = page.locator("#neighbourhood .graph svg")
     keys = graph.get_by_role("button", name=re.compile("^Signing keys: article, 3 passages"))
     expect(keys).to_be_visible()
     expect(graph.get_by_role("button", name=re.compile("^Releases: article"))).to_be_visible()
     assert graph.locator("line").count() >= 1
     keys.focus()
-    expect(page.locator(".graph-told")).to_contain_text("Signing keys: article")
+    expect(page.locator(".graph-status")).to_contain_text("Signing keys: article")
     page.keyboard.press("Enter")
     panel = page.get_by_role("dialog")
     expect(panel.get_by_role("heading", name="Signing keys")).to_be_visible()
@@ -334,7 +337,7 @@ def test_the_record_can_be_saved(visit, notes_server):
     ask(page, HOW)
     answered(page)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save the record").click()
+        page.get_by_role("button", name="Save as JSON").click()
     record = json.loads(Path(download.value.path()).read_text("utf-8"))
     assert record["question"] == HOW
     assert record["trace"]["packing"]["selected"]
@@ -374,7 +377,7 @@ def test_a_poisoned_document_is_only_text(visit, notes_server, view):
     else:
         expect(page.get_by_role("article")).to_contain_text("cooled with ice")
     # Nothing is linked with it: a picture of one dot would say less.
-    expect(page.get_by_text("No other article is linked with it")).to_be_visible()
+    expect(page.get_by_text("No other article links to it")).to_be_visible()
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})

@@ -51,10 +51,10 @@ def test_two_settings_are_compared_side_by_side(visit, notes_server):
     page.get_by_label("Question for both").fill("How often do mirrors fetch new files?")
     page.get_by_label("Search, side B").select_option("meaning only")
     page.get_by_label("Budget, side B").fill("100")
-    differing = page.locator(".duel-row.differs")
-    assert differing.locator(".duel-name").all_inner_texts() == ["Graph", "Search", "Budget"]
+    differing = page.locator(".settings-row.differs")
+    assert differing.locator(".settings-name").all_inner_texts() == ["Graph", "Search", "Budget"]
     page.get_by_role("button", name="Compare").click()
-    verdict = page.locator(".verdict")
+    verdict = page.locator(".comparison-summary")
     expect(verdict).to_contain_text("Graph, Search, Budget differ.")
     assert re.search(
         r"\d+ passages? in both contexts, \d+ only in A, \d+ only in B", verdict.inner_text()
@@ -78,7 +78,7 @@ def test_the_same_settings_twice_differ_in_nothing(visit, notes_server):
         page.get_by_label("Graph, side A").input_value()
     )
     page.get_by_role("button", name="Compare").click()
-    expect(page.locator(".verdict")).to_contain_text(
+    expect(page.locator(".comparison-summary")).to_contain_text(
         "The settings are the same. The answer is the same."
     )
     expect(page.locator(".compared .differs")).to_have_count(0)
@@ -99,7 +99,7 @@ def test_a_pack_is_browsed(visit, notes_server):
     sections.get_by_role("button", name="A lost key").click()
     expect(article.get_by_role("heading", name="A lost key")).to_be_focused()
     expect(article.locator(".graph svg")).to_be_visible()
-    expect(article.get_by_role("heading", name="Names in it")).to_be_visible()
+    expect(article.get_by_role("heading", name="Names in this article")).to_be_visible()
     article.get_by_role("link", name="Releases").first.click()
     expect(article.get_by_role("heading", name="Releases", level=2)).to_be_visible()
     expect(article).to_contain_text("first Tuesday of the month")
@@ -133,8 +133,9 @@ def test_the_report_is_shown(visit, served, tmp_path_factory):
     expect(figures.locator(".best").first).to_contain_text("0.720")
     expect(page.get_by_role("heading", name="handbook 1,200 questions")).to_be_visible()
     row = page.get_by_role("region", name="Paired differences").locator("tbody tr")
-    expect(row).to_have_class("sure")
+    expect(row).to_have_class("significant")
     expect(row).to_contain_text("+0.070 [+0.030, +0.110]")
+    expect(row.locator(".interval")).to_have_attribute("aria-hidden", "true")
 
 
 def test_a_server_that_is_gone_is_said_calmly_and_tried_again(visit, served):
@@ -203,7 +204,7 @@ def test_a_key_is_asked_for_kept_for_the_tab_and_its_rate_is_explained(
     expect(field).to_be_focused()
     field.fill("no-such-key")
     field.press("Enter")
-    expect(page.get_by_text("That key is not known here.")).to_be_visible()
+    expect(page.get_by_text("This key is not valid.")).to_be_visible()
     field.fill(made.stdout.strip())
     field.press("Enter")
     expect(page.get_by_role("heading", name="Ask notes")).to_be_visible()

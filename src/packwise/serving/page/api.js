@@ -1,8 +1,8 @@
-// The server's API. Every failure is a `Trouble` with one line that can be shown.
+// The server's API. Every failure is an `ApiError` with one line to show.
 
 const KEY = "packwise.key";
 
-export class Trouble extends Error {
+export class ApiError extends Error {
   constructor(code, message, { fix = null, status = 0, wait = null } = {}) {
     super(message);
     this.code = code;
@@ -15,8 +15,8 @@ export class Trouble extends Error {
 let askForKey = async () => false;
 let asking = null;
 
-/** `ask(refused)` shows the key field and resolves once `useKey` was called. */
-export function onKeyWanted(ask) {
+/** `ask(refused)` shows the key field and resolves once `useKey` has been called. */
+export function onKeyRequired(ask) {
   askForKey = ask;
 }
 
@@ -40,7 +40,7 @@ async function send(path, { body, signal, method } = {}) {
       });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new Trouble("down", "The server cannot be reached.", { fix: "Is packwise serve still running?" });
+      throw new ApiError("down", "The server cannot be reached.", { fix: "Is packwise serve still running?" });
     }
     if (response.status !== 401) return response;
     asking ??= askForKey(Boolean(key)).finally(() => (asking = null));
@@ -48,43 +48,43 @@ async function send(path, { body, signal, method } = {}) {
   }
 }
 
-async function trouble(response) {
-  let told = {};
+async function responseError(response) {
+  let detail = {};
   try {
-    told = (await response.json()).error ?? {};
+    detail = (await response.json()).error ?? {};
   } catch {
-    told = {}; // A proxy in between answers in its own words; the status is enough.
+    detail = {}; // A proxy sends its own text; the status is enough.
   }
-  return troubleOf(told, response.status, Number(response.headers.get("Retry-After")) || null);
+  return apiErrorOf(detail, response.status, Number(response.headers.get("Retry-After")) || null);
 }
 
-function troubleOf(told, status, wait) {
-  const { code = "failed", message = "", fix = null } = told;
+function apiErrorOf(detail, status, wait) {
+  const { code = "failed", message = "", fix = null } = detail;
   if (status === 429) {
-    return new Trouble(code, "Too many questions at once.", { status, wait, fix: wait ? `Ask again in ${wait} s.` : null });
+    return new ApiError(code, "Too many questions at once.", { status, wait, fix: wait ? `Ask again in ${wait} s.` : null });
   }
   if (status === 503 || status === 504) {
-    return new Trouble(code, sentence(message || "The server is busy."), { status, wait, fix: fix && sentence(fix) });
+    return new ApiError(code, sentence(message || "The server is busy."), { status, wait, fix: fix && sentence(fix) });
   }
   if (status >= 500) {
-    return new Trouble(code, "The server could not answer.", { status, fix: message ? sentence(message) : null });
+    return new ApiError(code, "The server could not answer.", { status, fix: message ? sentence(message) : null });
   }
-  return new Trouble(code, sentence(message || `The server refused this (${status}).`), { status });
+  return new ApiError(code, sentence(message || `The server refused the request (${status}).`), { status });
 }
 
 const sentence = (text) => {
-  const said = text.trim();
-  return said.charAt(0).toUpperCase() + said.slice(1) + (/[.!?]$/.test(said) ? "" : ".");
+  const line = text.trim();
+  return line.charAt(0).toUpperCase() + line.slice(1) + (/[.!?]$/.test(line) ? "" : ".");
 };
 
 async function json(path, options) {
   const response = await send(path, options);
-  if (!response.ok) throw await trouble(response);
+  if (!response.ok) throw await responseError(response);
   try {
     return await response.json();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Trouble("broken", "The server's answer broke off.", { fix: "Try again." });
+    throw new ApiError("broken", "The server's response was interrupted.", { fix: "Try again." });
   }
 }
 
@@ -101,25 +101,25 @@ export const articles = (values, signal) => json(`/v1/articles${query(values)}`,
 export const graph = (around, store, limit, signal) => json(`/v1/graph${query({ around, store, limit })}`, { signal });
 export const report = () => json("/v1/report");
 
-const known = new Map();
+const articleCache = new Map();
 
-/** An article; asked for once. */
+/** An article; requested once and cached. */
 export function article(name, store) {
   const at = `/v1/articles/${path(name)}${query({ store })}`;
-  if (!known.has(at)) {
-    if (known.size > 60) known.delete(known.keys().next().value);
-    known.set(at, json(at));
-    known.get(at).catch(() => known.delete(at));
+  if (!articleCache.has(at)) {
+    if (articleCache.size > 60) articleCache.delete(articleCache.keys().next().value);
+    articleCache.set(at, json(at));
+    articleCache.get(at).catch(() => articleCache.delete(at));
   }
-  return known.get(at);
+  return articleCache.get(at);
 }
 
 /** The events of a streamed answer: `{event, data}`. */
 export async function* stream(body, signal) {
   const response = await send("/v1/ask", { body: { ...body, stream: true }, signal });
-  if (!response.ok) throw await trouble(response);
+  if (!response.ok) throw await responseError(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let held = "";
+  let buffer = "";
   let ended = false;
   for (;;) {
     let part;
@@ -130,9 +130,9 @@ export async function* stream(body, signal) {
       break;
     }
     if (part.done) break;
-    held += part.value;
-    const events = held.split("\n\n");
-    held = events.pop();
+    buffer += part.value;
+    const events = buffer.split("\n\n");
+    buffer = events.pop();
     for (const text of events) {
       const read = { event: "message", data: "" };
       for (const line of text.split("\n")) {
@@ -140,10 +140,10 @@ export async function* stream(body, signal) {
         if (at > 0) read[line.slice(0, at)] = line.slice(at + 2);
       }
       const data = JSON.parse(read.data);
-      if (read.event === "error") throw troubleOf(data.error ?? {}, 500, null);
+      if (read.event === "error") throw apiErrorOf(data.error ?? {}, 500, null);
       if (read.event === "answer") ended = true;
       yield { event: read.event, data };
     }
   }
-  if (!ended) throw new Trouble("broken", "The answer broke off.", { fix: "Try again." });
+  if (!ended) throw new ApiError("broken", "The answer was interrupted.", { fix: "Try again." });
 }

@@ -1,14 +1,14 @@
-// The question, the answer as it is written, and the way it was found.
+// The question, the answer as it is written, and how it was found.
 
 import * as api from "./api.js";
-import { aroundAnswer, drawing } from "./neighbourhood.js";
+import { answerGraph, graphView } from "./neighbourhood.js";
 import { budget } from "./budget.js";
 import { confidence } from "./confidence.js";
-import { clear, count, el, many, time } from "./dom.js";
-import { moves } from "./rank_chart.js";
+import { clear, count, el, plural, time } from "./dom.js";
+import { rankChart } from "./rank_chart.js";
 import { notice } from "./notice.js";
 import { openArticle, openPassage, safeLink } from "./panel.js";
-import { colour, found, picture, sectionText } from "./picture.js";
+import { colour, loadCandidates, mergeCandidates, sectionText } from "./candidates.js";
 import { prose } from "./prose.js";
 import { questionBox } from "./question.js";
 import { settingsForm } from "./settings.js";
@@ -46,7 +46,7 @@ export function mount(root, page) {
     box.select();
   });
 
-  function asked(yes) {
+  function setAsked(yes) {
     root.classList.toggle("asked", yes);
     examples.hidden = yes;
     result.hidden = !yes;
@@ -67,14 +67,14 @@ export function mount(root, page) {
     last = question;
     const body = { question, store: page.store.name, ...form.read(), ...extra };
     if (extractive.checked) body.extractive = true;
-    asked(true);
-    const written = el("div", { class: "answer", "aria-live": "polite", "aria-busy": "true", "aria-label": "Answer" }, el("p", { class: "waiting soft" }, "Looking for it…"));
+    setAsked(true);
+    const written = el("div", { class: "answer", "aria-live": "polite", "aria-busy": "true", "aria-label": "Answer" }, el("p", { class: "waiting soft" }, "Searching…"));
     const aside = el("aside", { class: "sources", "aria-label": "Sources" });
     const meta = el("p", { class: "meta soft" });
-    const below = el("div", { class: "found" });
+    const below = el("div", { class: "trace" });
     const stop = el("button", { type: "button", class: "quiet", onclick: () => running.abort() }, "Stop");
     clear(result, el("div", { class: "answered" }, el("div", {}, written, meta, stop), aside), below);
-    page.say("Looking for an answer.");
+    page.announce("Searching for an answer.");
 
     let text = "";
     let pieces = 0;
@@ -89,7 +89,7 @@ export function mount(root, page) {
           written.setAttribute("aria-busy", "false");
           stop.remove();
           answered(data, body, { written, aside, meta, below, signal });
-          // What came whole is set as it will stay; what is being written must not jump at its end.
+          // Highlight a short answer only if it came in one piece: a longer one must not jump at its end.
           if (pieces <= 1) headline(written);
         }
       }
@@ -101,7 +101,7 @@ export function mount(root, page) {
         written.querySelector(".waiting")?.remove();
         return;
       }
-      if (!(error instanceof api.Trouble)) throw error;
+      if (!(error instanceof api.ApiError)) throw error;
       if (!text) clear(written);
       written.after(notice(error, () => run(question)));
     }
@@ -109,9 +109,9 @@ export function mount(root, page) {
 
   function answered(answer, body, { written, aside, meta, below, signal }) {
     const cited = new Map(answer.citations.map((citation) => [citation.marker, citation]));
-    const taken = new Map(answer.citations.map((citation) => [citation.marker, sentence(answer.answer, citation)]));
+    const quotes = new Map(answer.citations.map((citation) => [citation.marker, sentence(answer.answer, citation)]));
     const openCitation = (citation) =>
-      openPassage({ ...citation, section: citation.section_path, quote: citation.text, sentence: taken.get(citation.marker) }, answer.store);
+      openPassage({ ...citation, section: citation.section_path, quote: citation.text, sentence: quotes.get(citation.marker) }, answer.store);
     const gated = answer.query_type === "confidence_gated_fallback";
     clear(written, prose(answer.answer, (number) => {
       const citation = cited.get(number);
@@ -121,8 +121,8 @@ export function mount(root, page) {
     }));
     written.classList.toggle("gated", gated);
     const took = answer.trace.stages.reduce((sum, stage) => sum + stage.ms, 0);
-    const own = gated && answer.answered_by !== "none" ? " from its own knowledge, for the pack does not cover it" : "";
-    const by = { extractive: "Sentences of the documents", none: gated ? "Held back by the confidence gate" : "Nobody answered" }[answer.answered_by] ?? `Written by ${answer.answered_by}${own}`;
+    const own = gated && answer.answered_by !== "none" ? " from its own knowledge, because the pack does not cover the question" : "";
+    const by = { extractive: "Sentences from the documents", none: gated ? "Held back by the confidence gate" : "No answer" }[answer.answered_by] ?? `Written by ${answer.answered_by}${own}`;
     const spent = answer.token_usage.api_calls ? `, ${count(answer.token_usage.input_tokens)} tokens in and ${count(answer.token_usage.output_tokens)} out` : "";
     clear(meta, `${by}${spent}. Confidence ${answer.confidence.toFixed(2)}. ${time(took)}.`);
     for (const line of answer.degraded) meta.after(el("p", { class: "degraded" }, line.charAt(0).toUpperCase() + line.slice(1)));
@@ -130,62 +130,62 @@ export function mount(root, page) {
       ? [el("h2", {}, answer.citations.length === 1 ? "Source" : "Sources"), el("ol", {}, answer.citations.map((citation) => el("li", {},
           el("button", { type: "button", class: "source", onclick: () => openCitation(citation) },
             el("span", { class: `chip ${colour(citation.marker)}` }, citation.marker),
-            el("span", {}, el("b", {}, citation.title), el("span", { class: "soft path" }, sectionText(citation.section_path)), el("span", { class: "excerpt" }, excerpt(citation, taken.get(citation.marker))))),
+            el("span", {}, el("b", {}, citation.title), el("span", { class: "soft path" }, sectionText(citation.section_path)), el("span", { class: "excerpt" }, excerpt(citation, quotes.get(citation.marker))))),
           safeLink(citation.url) ? el("a", { class: "small", href: citation.url, target: "_blank", rel: "noreferrer noopener" }, "original page") : null)))]
       : [el("h2", {}, "Sources"), el("p", { class: "soft" }, gated ? `None: ${answer.gate.calibrated ? "the answer is too unlikely to be in this pack" : "nothing in this pack is close enough to the question"}.` : "None.")]);
-    page.say(gated ? "The question was held back." : `Answered from ${many(answer.citations.length, "source")}.`);
-    if (answer.entities.length || answer.facts.length) meta.after(known(answer));
-    way(answer, body, below, signal);
+    page.announce(gated ? "The question was held back." : `Answered from ${plural(answer.citations.length, "source")}.`);
+    if (answer.entities.length || answer.facts.length) meta.after(namesAndFacts(answer));
+    showTrace(answer, body, below, signal);
   }
 
-  function known({ entities, facts }) {
-    return el("details", { class: "known" }, el("summary", {}, "Names and facts in what was read"),
+  function namesAndFacts({ entities, facts }) {
+    return el("details", { class: "known" }, el("summary", {}, "Names and facts in the passages"),
       el("ul", { class: "tags" }, entities.map((name) => el("li", {}, name))),
       facts.length ? el("ul", { class: "fact-list" }, facts.map((fact) => el("li", {}, fact))) : null);
   }
 
-  async function way(answer, body, below, signal) {
+  async function showTrace(answer, body, below, signal) {
     const part = (id, title, ...content) => el("section", { class: "part", id, "aria-labelledby": `${id}-title` }, el("h3", { id: `${id}-title` }, title), content);
     const open = (passage) => openPassage(passage, answer.store);
-    // As high as what will be in them, so that what is being read below does not jump away.
-    const standing = el("div", { class: "to-come to-come-moves" });
-    const packed = el("div", { class: "to-come to-come-budget" });
-    const near = el("div", { class: "to-come to-come-graph" });
+    // Placeholders as high as their content, so that the text below does not jump.
+    const chartPlace = el("div", { class: "placeholder placeholder-ranks" });
+    const budgetPlace = el("div", { class: "placeholder placeholder-budget" });
+    const graphPlace = el("div", { class: "placeholder placeholder-graph" });
     const gated = !answer.trace.packing;
     clear(below,
-      el("div", { class: "found-head" }, el("h2", {}, "How it was found"),
+      el("div", { class: "trace-head" }, el("h2", {}, "How it was found"),
         el("a", { class: "button", href: `#/compare?${new URLSearchParams({ q: body.question })}` }, "Compare settings"),
-        el("button", { type: "button", class: "quiet", onclick: () => save(answer) }, "Save the record")),
+        el("button", { type: "button", class: "quiet", onclick: () => save(answer) }, "Save as JSON")),
       part("stages", "Steps", stageRow(answer.trace.stages)),
-      part("candidates", gated ? "What came closest" : "Candidates", standing),
-      gated ? null : part("budget", "Token budget", packed),
+      part("candidates", gated ? "Closest passages" : "Candidates", chartPlace),
+      gated ? null : part("budget", "Token budget", budgetPlace),
       part("confidence", "Confidence", confidence(answer, (value) => { extra.threshold = value; run(last); })),
-      gated ? null : part("around", "Articles around the answer", near));
-    // The picture without the ranking is drawn first: that one may have to wait its turn.
-    let drawn = picture(answer, null);
+      gated ? null : part("neighbourhood", "Related articles", graphPlace));
+    // If the search behind the answer fails, its candidates are shown without their ranks.
+    let view = mergeCandidates(answer, null);
     try {
-      drawn = await found(answer, body, signal);
+      view = await loadCandidates(answer, body, signal);
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (!(error instanceof api.Trouble)) throw error;
-      standing.before(notice(error));
+      if (!(error instanceof api.ApiError)) throw error;
+      chartPlace.before(notice(error));
     }
-    clear(standing, moves(drawn, open));
+    clear(chartPlace, rankChart(view, open));
     if (gated) return;
-    clear(packed, budget(drawn, {
+    clear(budgetPlace, budget(view, {
       open,
-      again: async (tokens) => {
-        const packedAgain = await api.ask({ ...body, budget: tokens, extractive: true }, signal);
-        return found(packedAgain, body, signal);
+      repack: async (tokens) => {
+        const repacked = await api.ask({ ...body, budget: tokens, extractive: true }, signal);
+        return loadCandidates(repacked, body, signal);
       },
       use: (tokens) => { extra.budget = tokens; run(last); },
     }));
     try {
-      clear(near, drawing(await aroundAnswer(drawn, answer.store, signal), (document, title) => openArticle(document, title, answer.store)));
+      clear(graphPlace, graphView(await answerGraph(view, answer.store, signal), (document, title) => openArticle(document, title, answer.store)));
     } catch (error) {
       if (error.name === "AbortError") return;
-      if (!(error instanceof api.Trouble)) throw error;
-      clear(near, notice(error));
+      if (!(error instanceof api.ApiError)) throw error;
+      clear(graphPlace, notice(error));
     }
   }
 
@@ -194,7 +194,7 @@ export function mount(root, page) {
     title.textContent = `Ask ${store.name}`;
     about.textContent = store.documents === null
       ? "Answers come from its documents, with their sources."
-      : `${many(store.documents, "article")}, ${many(store.passages, "passage")}, ${many(store.links, "link")}. Answers come from these, with their sources.`;
+      : `${plural(store.documents, "article")}, ${plural(store.passages, "passage")}, ${plural(store.links, "link")}. Answers come from these, with their sources.`;
     const { articles } = await api.articles({ store: store.name, limit: 3 });
     const made = await Promise.all(articles.map((entry) => api.article(entry.id, store.name)));
     if (page.store !== store) return;
@@ -216,7 +216,7 @@ export function mount(root, page) {
         running?.abort();
         last = null;
         set("");
-        asked(false);
+        setAsked(false);
       }
       if (!q) box.focus({ preventScroll: true });
     },
@@ -224,16 +224,16 @@ export function mount(root, page) {
       form.use(store.defaults);
       for (const name of Object.keys(extra)) delete extra[name];
       suggest(store).catch((error) => {
-        if (!(error instanceof api.Trouble)) throw error;
-        clear(examples); // Examples are a courtesy; asking says what is wrong.
+        if (!(error instanceof api.ApiError)) throw error;
+        clear(examples); // Asking a question will show the error.
       });
       if (last && !root.hidden) run(last);
-      else last = null; // Asked of another store: ask again when it is shown.
+      else last = null; // Asked in another store: ask again when this view is shown.
     },
   };
 }
 
-/** A short answer before its sentence stands out. */
+/** Highlight a short answer that comes before its sentence. */
 function headline(written) {
   const paragraphs = written.querySelectorAll(":scope > p");
   if (paragraphs.length > 1 && paragraphs[0].textContent.length < 60) paragraphs[0].classList.add("short");
@@ -246,22 +246,22 @@ function save(answer) {
   URL.revokeObjectURL(address);
 }
 
-/** The sentence of a source that the answer repeats before citing it; "" when it has other words. */
+/** The sentence of a source that the answer quotes before citing it; "" if it uses other words. */
 function sentence(answer, citation) {
   for (const line of answer.split("\n")) {
     let from = 0;
     for (const mark of line.matchAll(/\s*\[(\d+)\]/g)) {
-      const said = line.slice(from, mark.index).replace(/^[\s\-*•]+/, "").trim();
+      const quote = line.slice(from, mark.index).replace(/^[\s\-*•]+/, "").trim();
       from = mark.index + mark[0].length;
-      if (Number(mark[1]) === citation.marker && said.length > 20 && citation.text.includes(said)) return said;
+      if (Number(mark[1]) === citation.marker && quote.length > 20 && citation.text.includes(quote)) return quote;
     }
   }
   return "";
 }
 
-/** The start of a source, or what stands around the sentence that was taken. */
-function excerpt(citation, said) {
-  const at = said ? citation.text.indexOf(said) : 0;
+/** The start of a source, or the text around the quoted sentence. */
+function excerpt(citation, quote) {
+  const at = quote ? citation.text.indexOf(quote) : 0;
   if (at < 120) return citation.text;
   const start = citation.text.indexOf(" ", at - 60) + 1;
   return `… ${citation.text.slice(start)}`;

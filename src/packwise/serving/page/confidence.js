@@ -1,55 +1,55 @@
-// The confidence, what it is held against, and what would have happened at another threshold.
+// The confidence, its threshold, and what would have happened at another one.
 
 import { clear, el, percent } from "./dom.js";
 
 /** `use(threshold)` asks again with it. */
 export function confidence(answer, use) {
-  const sure = answer.confidence;
-  const { calibrated, threshold, refuse_below: surelyNot } = answer.gate;
+  const value = answer.confidence;
+  const { calibrated, threshold, refuse_below: refuseBelow } = answer.gate;
   const gated = answer.query_type === "confidence_gated_fallback";
-  const told = el("p", { class: "gate-told", role: "status" });
+  const status = el("p", { class: "gate-status", role: "status" });
   const again = el("button", { type: "button", class: "quiet", hidden: true, onclick: () => use(Number(slider.value)) }, "Ask with this threshold");
   const slider = el("input", {
     type: "range", id: "threshold", min: 0, max: 1, step: 0.01, value: threshold, "aria-label": "Confidence threshold",
-    oninput: () => tell(Number(slider.value)),
+    oninput: () => update(Number(slider.value)),
   });
   const gauge = el("div", { class: "gauge" },
-    el("div", { class: "gauge-track" }, el("i", { class: "gauge-fill", style: { width: `${sure * 100}%` } }),
-      surelyNot ? el("i", { class: "gauge-tick", style: { left: `${surelyNot * 100}%` } }) : null),
+    el("div", { class: "gauge-track" }, el("i", { class: "gauge-fill", style: { width: `${value * 100}%` } }),
+      refuseBelow ? el("i", { class: "gauge-tick", style: { left: `${refuseBelow * 100}%` } }) : null),
     slider);
 
-  function tell(at) {
-    const passes = sure >= at;
+  function update(at) {
+    const passes = value >= at;
     gauge.classList.toggle("held", !passes);
     slider.setAttribute("aria-valuetext", `${at.toFixed(2)}: ${passes ? "answered" : "held back"}`);
     const same = Math.abs(at - threshold) < 0.005;
     const start = `At a threshold of ${(same ? threshold : at).toFixed(2)} the question `;
-    clear(told, passes
+    clear(status, passes
       ? [start, el("strong", {}, same ? "is answered" : "would be answered"), " from the pack."]
-      : [start, el("strong", {}, same ? "is held back" : "would be held back"), same ? ": the pack gives no source for it." : ": the pack would give no source for it."]);
+      : [start, el("strong", {}, same ? "is held back" : "would be held back"), same ? ": no source is shown for it." : ": no source would be shown for it."]);
     again.hidden = same || passes === !gated;
   }
-  tell(threshold);
+  update(threshold);
   return [
     el("div", { class: "confidence" },
-      el("p", { class: "figure" }, el("span", { class: "big" }, sure.toFixed(2)), el("span", { class: "soft" }, calibrated ? "confidence: the chance that the answer is there" : "confidence: how close the best passage is")),
-      el("div", {}, gauge, el("p", { class: "scale" }, el("span", {}, "0"), el("span", {}, "threshold"), el("span", {}, "1")), told, again,
-        el("ul", { class: "figures-told soft small" }, figures(answer, sure, surelyNot).map((line) => el("li", {}, line))))),
+      el("p", { class: "figure" }, el("span", { class: "big" }, value.toFixed(2)), el("span", { class: "soft" }, calibrated ? "confidence: the probability that the answer was found" : "confidence: the similarity of the best passage")),
+      el("div", {}, gauge, el("p", { class: "scale" }, el("span", {}, "0"), el("span", {}, "threshold"), el("span", {}, "1")), status, again,
+        el("ul", { class: "figure-notes soft small" }, figures(answer, value, refuseBelow).map((line) => el("li", {}, line))))),
   ];
 }
 
-function figures(answer, sure, surelyNot) {
+function figures(answer, value, refuseBelow) {
   const { calibrated } = answer.gate;
   const best = answer.trace.stages.find((stage) => stage.name === "vector")?.best;
-  const chance = answer.probability;
+  const { probability } = answer;
   const lines = [];
-  if (typeof chance === "number" && !calibrated) {
-    lines.push(`That the answer is in what was found has a probability of ${percent(chance)}. The gate looks at it once the pack is calibrated (packwise calibrate).`);
+  if (typeof probability === "number" && !calibrated) {
+    lines.push(`The answer was found with a probability of ${percent(probability)}. The gate uses it once the pack is calibrated (packwise calibrate).`);
   }
-  if (surelyNot) {
-    lines.push(sure < surelyNot
-      ? `Below ${surelyNot.toFixed(2)} the answer is as good as surely not in the pack, by its calibration.`
-      : `From ${surelyNot.toFixed(2)} on the answer may be in the pack, by its calibration; below, it is as good as surely not.`);
+  if (refuseBelow) {
+    lines.push(value < refuseBelow
+      ? `According to the calibration, the answer is almost certainly not in the pack below ${refuseBelow.toFixed(2)}.`
+      : `According to the calibration, the answer may be in the pack from ${refuseBelow.toFixed(2)} on; below that, almost certainly not.`);
   }
   if (best) lines.push(`The best cosine was ${best.toFixed(2)}.`);
   return lines;

@@ -1,4 +1,4 @@
-// Elements and numbers. Whatever comes from a document goes in as text, never as markup.
+// Elements and numbers. Text from documents is inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -27,11 +27,11 @@ export const clear = (node, ...children) => {
 };
 
 /** Text for screen readers only. */
-export const unseen = (text) => el("span", { class: "unseen" }, text);
+export const srOnly = (text) => el("span", { class: "sr-only" }, text);
 
 const whole = new Intl.NumberFormat("en");
 export const count = (n) => whole.format(n);
-export const many = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
+export const plural = (n, one, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
 
 export function time(ms) {
   if (ms >= 995) return `${(ms / 1000).toFixed(ms >= 9950 ? 0 : 1)} s`;
@@ -44,8 +44,8 @@ export const score = (value, digits = 3) =>
 
 export const percent = (value) => `${(value * 100).toFixed(value < 0.1 ? 1 : 0)}%`;
 
-/** Runs once the calls have stopped coming for `ms`. */
-export function settled(ms, action) {
+/** Runs the action once there has been no call for `ms`. */
+export function debounce(ms, action) {
   let waiting;
   return (...given) => {
     clearTimeout(waiting);
@@ -53,7 +53,7 @@ export function settled(ms, action) {
   };
 }
 
-/** Text by code points: the server counts those, JavaScript does not. */
+/** Text by code points, which the server counts; JavaScript counts UTF-16 units. */
 export class Characters {
   constructor(text) {
     this.plain = /^[\0-\ud7ff\ue000-\uffff]*$/.test(text);

@@ -1,4 +1,4 @@
-// The last evaluation report, when the server was given one.
+// The evaluation report, if the server has one.
 
 import * as api from "./api.js";
 import { clear, count, el, svg, time } from "./dom.js";
@@ -14,30 +14,30 @@ export function mount(root) {
     clear(body, el("p", { class: "soft" }, "Opening the report…"));
     try {
       const report = await api.report();
-      clear(body, shown(report));
+      clear(body, content(report));
     } catch (error) {
-      if (!(error instanceof api.Trouble)) throw error;
-      clear(body, error.code === "no_report" ? how() : notice(error, load));
+      if (!(error instanceof api.ApiError)) throw error;
+      clear(body, error.code === "no_report" ? instructions() : notice(error, load));
     }
   }
   return { show: load };
 }
 
-function how() {
+function instructions() {
   return [
-    el("p", {}, "This server shows no evaluation report. To have one here, measure on judged questions and start the server with the result:"),
+    el("p", {}, "This server has no evaluation report. Run an evaluation and start the server with its result:"),
     el("pre", { class: "command", tabindex: "0", role: "region", "aria-label": "Commands" }, el("code", {}, "packwise eval FOLDER --json > report.json\npackwise serve STORE --report report.json")),
-    el("p", { class: "soft" }, "FOLDER holds corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv."),
+    el("p", { class: "soft" }, "FOLDER contains corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv."),
   ];
 }
 
-function shown(report) {
+function content(report) {
   const all = Array.isArray(report) ? report : [report];
   const runs = all.flatMap((entry) => entry?.runs ?? (entry?.metrics ? [entry] : []));
   const differences = all.flatMap((entry) => entry?.differences ?? []);
-  if (!runs.length) return el("p", { class: "notice" }, "The report holds no runs: is it what packwise eval --json printed?");
+  if (!runs.length) return el("p", { class: "notice" }, "The report contains no runs. Was it written by packwise eval --json?");
   const sets = Map.groupBy ? Map.groupBy(runs, (run) => run.dataset) : grouped(runs);
-  return [[...sets].map(([name, held]) => dataset(name, held)), differences.length ? contrasts(differences) : null];
+  return [[...sets].map(([name, held]) => dataset(name, held)), differences.length ? differenceTable(differences) : null];
 }
 
 function grouped(runs) {
@@ -66,19 +66,19 @@ function figure(value, best) {
   return el("td", { class: `num figure-cell${best ? " best" : ""}` }, value.toFixed(3), el("span", { class: "under" }, el("i", { style: { width: `${share * 100}%` } })));
 }
 
-function contrasts(differences) {
-  const reach = Math.max(0.02, ...differences.flatMap((entry) => entry.interval.map(Math.abs)));
-  const x = (value) => 100 + (value / reach) * 94;
+function differenceTable(differences) {
+  const limit = Math.max(0.02, ...differences.flatMap((entry) => entry.interval.map(Math.abs)));
+  const x = (value) => 100 + (value / limit) * 94;
   return el("section", { class: "part" },
     el("h2", {}, "Paired differences"),
-    el("p", { class: "soft" }, "The mean with its 95% interval. An interval that leaves out zero is a difference one can rely on."),
+    el("p", { class: "soft" }, "The mean with its 95% interval. If the interval excludes zero, the difference is significant."),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, el("table", { class: "figures" },
-      el("thead", {}, el("tr", {}, [["variants"], ["metric"], ["difference", "num"], ["interval"], ["p", "num"], ["won / tied / lost", "num"]].map(([name, kind]) => el("th", { scope: "col", class: kind }, name)))),
+      el("thead", {}, el("tr", {}, [["variants"], ["metric"], ["difference", "num"], ["interval"], ["p", "num"], ["wins / ties / losses", "num"]].map(([name, kind]) => el("th", { scope: "col", class: kind }, name)))),
       el("tbody", {}, differences.map((entry) => {
         const [low, high] = entry.interval;
-        const sure = low > 0 || high < 0;
+        const significant = low > 0 || high < 0;
         const sign = (value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(3)}`;
-        return el("tr", { class: sure ? "sure" : null },
+        return el("tr", { class: significant ? "significant" : null },
           el("th", { scope: "row" }, `${entry.a} − ${entry.b}`), el("td", {}, entry.metric),
           el("td", { class: "num" }, `${sign(entry.difference)} [${sign(low)}, ${sign(high)}]`),
           el("td", {}, svg("svg", { viewBox: "0 0 200 16", width: 200, height: 16, class: "interval", "aria-hidden": "true" },

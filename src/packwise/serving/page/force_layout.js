@@ -1,22 +1,22 @@
-// A small force layout: the same input gives the same drawing, and nothing moves afterwards.
+// A small force layout: the same input gives the same result, and nothing moves afterwards.
 
 const ROUNDS = 320;
-const ROOM = 18;
+const GAP = 18;
 
 /** Place `nodes` ({id, size, fixed}) joined by `edges` ({source, target}) into width x height. */
 export function layout(nodes, edges, width, height) {
   const at = new Map();
   nodes.forEach((node, index) => {
     // Spread along a spiral, so that no two start in one place.
-    const turn = index * 2.399963;
+    const angle = index * 2.399963;
     const far = 0.45 * Math.sqrt((index + 0.5) / nodes.length);
-    at.set(node.id, { node, x: width * (0.5 + far * Math.cos(turn)), y: height * (0.5 + far * Math.sin(turn)), dx: 0, dy: 0 });
+    at.set(node.id, { node, x: width * (0.5 + far * Math.cos(angle)), y: height * (0.5 + far * Math.sin(angle)), dx: 0, dy: 0 });
   });
   const points = [...at.values()];
-  const ties = edges.map((edge) => [at.get(edge.source), at.get(edge.target)]).filter(([a, b]) => a && b);
+  const links = edges.map((edge) => [at.get(edge.source), at.get(edge.target)]).filter(([a, b]) => a && b);
   const ideal = 0.82 * Math.sqrt((width * height) / Math.max(1, nodes.length));
   const stretch = width / height;
-  let heat = width / 8;
+  let temperature = width / 8;
   for (let round = 0; round < ROUNDS; round++) {
     for (const point of points) {
       point.dx = (width / 2 - point.x) * 0.16;
@@ -36,7 +36,7 @@ export function layout(nodes, edges, width, height) {
         b.dy -= y * push;
       }
     }
-    for (const [a, b] of ties) {
+    for (const [a, b] of links) {
       const x = a.x - b.x;
       const y = a.y - b.y;
       const pull = (Math.hypot(x, y) / ideal) * 0.22;
@@ -47,19 +47,19 @@ export function layout(nodes, edges, width, height) {
     }
     for (const point of points) {
       const length = Math.hypot(point.dx, point.dy) || 1;
-      const step = Math.min(length, heat);
+      const step = Math.min(length, temperature);
       point.x += (point.dx / length) * step;
       point.y += (point.dy / length) * step;
     }
-    heat = Math.max(0.6, heat * 0.985);
+    temperature = Math.max(0.6, temperature * 0.985);
   }
   fit(points, width, height);
-  apart(points, width, height);
+  separate(points, width, height);
   return at;
 }
 
-/** No dot on another. */
-function apart(points, width, height) {
+/** Move overlapping nodes apart. */
+function separate(points, width, height) {
   for (let round = 0; round < 60; round++) {
     for (let i = 0; i < points.length; i++) {
       for (let j = i + 1; j < points.length; j++) {
@@ -68,7 +68,7 @@ function apart(points, width, height) {
         const x = a.x - b.x;
         const y = a.y - b.y;
         const far = Math.hypot(x, y) || 1;
-        const wanted = a.node.size + b.node.size + ROOM;
+        const wanted = a.node.size + b.node.size + GAP;
         if (far >= wanted) continue;
         const shift = (wanted - far) / 2 / far;
         a.x += x * shift;
@@ -84,7 +84,7 @@ function apart(points, width, height) {
   }
 }
 
-/** Stretch the drawing to the frame, with room for labels. */
+/** Stretch the graph to the frame, with space for labels. */
 function fit(points, width, height) {
   for (const [axis, size, pad] of [["x", width, Math.min(90, width * 0.12)], ["y", height, 26]]) {
     const values = points.map((point) => point[axis]);
@@ -94,7 +94,7 @@ function fit(points, width, height) {
   }
 }
 
-/** Where each label goes without covering a dot or another label; those without room are left out. */
+/** Where each label goes without covering a dot or another label; labels without space are left out. */
 export function labels(placed, wanted, measure, width) {
   const taken = placed.map(({ x, y, node }) => ({ left: x - node.size, right: x + node.size, top: y - node.size, bottom: y + node.size }));
   const found = new Map();
@@ -102,8 +102,8 @@ export function labels(placed, wanted, measure, width) {
     const { node, x, y } = point;
     const wide = measure(node.label);
     const gap = node.size + 5;
-    const spots = [["start", x + gap, y + 4], ["end", x - gap, y + 4], ["middle", x, y - gap - 1], ["middle", x, y + gap + 10]];
-    for (const [anchor, left, base] of spots) {
+    const options = [["start", x + gap, y + 4], ["end", x - gap, y + 4], ["middle", x, y - gap - 1], ["middle", x, y + gap + 10]];
+    for (const [anchor, left, base] of options) {
       const from = anchor === "start" ? left : anchor === "end" ? left - wide : left - wide / 2;
       const box = { left: from, right: from + wide, top: base - 11, bottom: base + 3 };
       const clear = from > 2 && box.right < width - 2

@@ -1,45 +1,45 @@
-// What the records' names mean, in plain words.
+// The names in the records, in plain words.
 
 export const REASONS = {
-  below_quality: ["a stub", "Too short, and not in the question's words."],
-  duplicate_of: ["a repeat", "Says what a better passage says."],
-  merged_into: ["in already", "All its text is there as part of another passage."],
-  per_document_cap: ["article is full", "Its article has given as many passages as it may."],
-  per_section_cap: ["section is full", "Its section has given as many passages as it may."],
-  low_novelty: ["nothing new", "Too much like something that is in."],
-  low_value: ["not worth its tokens", "Brings too little for the room it takes."],
-  over_budget: ["no room left", "Would be in, had the budget room for it."],
-  other_articles: ["other article", "Its article, or its section, is not among those taken up."],
+  below_quality: ["too short", "Too short, and shares no words with the question."],
+  duplicate_of: ["duplicate", "Says the same as a better passage."],
+  merged_into: ["already included", "All its text is part of another passage."],
+  per_document_cap: ["article limit", "Its article already has the maximum number of passages."],
+  per_section_cap: ["section limit", "Its section already has the maximum number of passages."],
+  low_novelty: ["nothing new", "Too similar to a passage in the context."],
+  low_value: ["low value", "Adds too little for the tokens it needs."],
+  over_budget: ["over budget", "Does not fit into the token budget."],
+  other_articles: ["other article", "Its article or section was not selected."],
   same_text: ["same text", "The same text is stored twice."],
-  gated: ["held back", "Nothing was packed: the confidence was below the threshold."],
+  gated: ["held back", "The confidence was below the threshold, so nothing was packed."],
 };
 
 export const STAGES = {
-  cache: ["memory", "Asked a moment ago: the ranking was remembered."],
+  cache: ["cache", "The ranking came from the cache."],
   expansion: ["expansion", "Other phrasings of the question."],
   embed: ["embed", "The question as a vector."],
-  vector: ["meaning", "Passages near it in meaning."],
-  keyword: ["words", "Passages that share its words (BM25)."],
-  complete: ["complete", "Each side scores what only the other found."],
+  vector: ["meaning", "Passages with a similar meaning."],
+  keyword: ["keywords", "Passages that share its words (BM25)."],
+  complete: ["complete", "Each search scores what only the other found."],
   phrasings: ["phrasings", "The other phrasings, searched as well."],
-  fusion: ["fusion", "Both lists become one."],
-  fetch: ["fetch", "The passages are read; the same text is shown once."],
+  fusion: ["fusion", "Both lists are combined."],
+  fetch: ["fetch", "The passages are read; duplicates are removed."],
   cross_encoder: ["cross-encoder", "Reads question and passage together."],
   graph: ["graph", "Follows names and links from the best passages."],
-  mmr: ["spread", "Spreads the list out."],
-  confidence: ["confidence", "How likely it is that the answer is in what was found."],
-  gate: ["gate", "Is anything close enough to the question?"],
+  mmr: ["diversity", "Prefers passages that differ from each other (MMR)."],
+  confidence: ["confidence", "The probability that the answer was found."],
+  gate: ["gate", "Is the confidence high enough to answer?"],
   documents: ["articles", "The best articles, and a few sections of each."],
   packing: ["packing", "Passages are chosen to fit the budget."],
   few_shot: ["examples", "Examples for the language model."],
   synthesis: ["writing", "The language model writes."],
-  extract: ["sentences", "The sentences that answer are picked."],
-  knowledge: ["names", "Names and facts in what was taken."],
+  extract: ["sentences", "The sentences that answer the question are selected."],
+  knowledge: ["names", "Names and facts in the passages."],
 };
 
 export const COLUMNS = {
   vector: "meaning",
-  keyword: "words",
+  keyword: "keywords",
   fusion: "fusion",
   cross_encoder: "cross-enc.",
   graph: "graph",
@@ -47,15 +47,15 @@ export const COLUMNS = {
 };
 
 export const SCORES = {
-  vector: "cosine, as the embedder gives it",
-  similarity: "the cosine on the common scale",
+  vector: "cosine similarity of the embeddings",
+  similarity: "the cosine on a common scale",
   bm25: "BM25",
   keyword: "BM25 as a share of its upper bound",
-  combined: "both legs, weighted",
+  combined: "weighted average of vector and keyword",
   rrf: "reciprocal ranks",
-  cross: "the cross-encoder's",
-  graph: "what the graph added",
-  final: "what the list is sorted by",
+  cross: "cross-encoder score",
+  graph: "added by graph ranking",
+  final: "the final score, which orders the list",
 };
 
 /** A stage's notes as one short line. */
@@ -65,7 +65,7 @@ export function stageNote(stage) {
   if (name === "complete") return `${stage.rescored} rescored`;
   if (name === "fusion") return `${stage.candidates}, at ${stage.weights.map((w) => w.toFixed(2)).join(" : ")}`;
   if (name === "cross_encoder") return `${stage.read} read`;
-  if (name === "graph") return stage.held_back ? "held back" : stage.bonuses ? `${stage.bonuses.length} lifted` : "";
+  if (name === "graph") return stage.held_back ? "held back" : stage.bonuses ? `${stage.bonuses.length} raised` : "";
   if (name === "confidence") return stage.probability === undefined || stage.probability === null ? "" : `${Math.round(stage.probability * 100)}% likely`;
   if (name === "gate") return stage.passed ? `${stage.confidence.toFixed(2)} ≥ ${stage.threshold}` : `${stage.confidence.toFixed(2)} < ${stage.threshold}`;
   if (name === "documents") return `${stage.articles} articles, ${stage.passages} passages`;
@@ -73,6 +73,6 @@ export function stageNote(stage) {
   if (name === "synthesis") return stage.model ?? "";
   if (name === "extract") return stage.sentences === 1 ? "1 sentence" : `${stage.sentences} sentences`;
   if (name === "expansion") return `${(stage.alternatives ?? []).length} phrasings`;
-  if (name === "cache") return stage.hit ? "remembered" : "";
+  if (name === "cache") return stage.hit ? "from the cache" : "";
   return "";
 }

@@ -1,4 +1,4 @@
-// The page: which view is shown, which store is asked, and the key the server may want.
+// The page: the current view, the current store, and the API key if the server requires one.
 
 import * as api from "./api.js";
 import { clear, el } from "./dom.js";
@@ -11,30 +11,30 @@ const VIEWS = {
   evaluation: () => import("./evaluation.js"),
 };
 const NAMES = { ask: "Ask", compare: "Compare", browse: "Browse", evaluation: "Evaluation" };
-const shown = new Map();
-const said = document.getElementById("said");
-const noticed = document.getElementById("notice");
+const mountedViews = new Map();
+const announcer = document.getElementById("announcer");
+const noticeArea = document.getElementById("notice");
 let stores = [];
 
 const page = {
   store: null,
-  say(text) {
-    said.textContent = text;
+  announce(text) {
+    announcer.textContent = text;
   },
   go(view, values = {}) {
     const set = Object.entries(values).filter(([, value]) => value);
     const hash = `#/${view}${set.length ? `?${new URLSearchParams(set)}` : ""}`;
     if (location.hash !== hash) history.pushState(null, "", hash);
-    mark(view);
+    markCurrent(view);
   },
 };
 
-function where() {
+function currentRoute() {
   const [, name, values] = /^#\/(\w+)(?:\?(.*))?$/.exec(location.hash) ?? [];
   return { view: name in VIEWS ? name : "ask", values: Object.fromEntries(new URLSearchParams(values ?? "")) };
 }
 
-function mark(view) {
+function markCurrent(view) {
   for (const link of document.querySelectorAll("#views a")) {
     if (link.dataset.view === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -43,73 +43,73 @@ function mark(view) {
 }
 
 async function show() {
-  const { view, values } = where();
-  mark(view);
+  const { view, values } = currentRoute();
+  markCurrent(view);
   if (!page.store) return;
-  if (!shown.has(view)) {
-    shown.set(view, VIEWS[view]().then((module) => {
-      const made = module.mount(document.getElementById(view), page);
-      made.store?.(page.store);
-      return made;
+  if (!mountedViews.has(view)) {
+    mountedViews.set(view, VIEWS[view]().then((module) => {
+      const mounted = module.mount(document.getElementById(view), page);
+      mounted.store?.(page.store);
+      return mounted;
     }));
   }
-  let made;
+  let mounted;
   try {
-    made = await shown.get(view);
+    mounted = await mountedViews.get(view);
   } catch (error) {
     if (!(error instanceof TypeError) || !/import|module/i.test(error.message)) throw error;
-    shown.delete(view);
-    // A browser may remember that a module could not be had: only a reload asks for it again.
-    clear(noticed, notice({ message: "This part of the page could not be loaded.", fix: "Is packwise serve still running?" }, () => location.reload()));
+    mountedViews.delete(view);
+    // A browser may remember a failed import: only a reload tries it again.
+    clear(noticeArea, notice({ message: "This part of the page could not be loaded.", fix: "Is packwise serve still running?" }, () => location.reload()));
     return;
   }
-  if (where().view !== view) return;
+  if (currentRoute().view !== view) return;
   for (const name of Object.keys(VIEWS)) document.getElementById(name).hidden = name !== view;
-  made.show(values);
+  mounted.show(values);
 }
 
-async function choose(name) {
+async function selectStore(name) {
   page.store = stores.find((store) => store.name === name) ?? stores[0];
   sessionStorage.setItem("packwise.store", page.store.name);
-  for (const made of shown.values()) (await made).store?.(page.store);
+  for (const mounted of mountedViews.values()) (await mounted).store?.(page.store);
 }
 
-function chooser() {
+function showStores() {
   const place = document.getElementById("store");
   if (stores.length < 2) {
     clear(place, el("span", { class: "soft" }, page.store.name));
     return;
   }
-  clear(place, el("label", { class: "unseen", for: "store-name" }, "Store"),
-    el("select", { id: "store-name", onchange: (event) => choose(event.target.value) },
+  clear(place, el("label", { class: "sr-only", for: "store-name" }, "Store"),
+    el("select", { id: "store-name", onchange: (event) => selectStore(event.target.value) },
       stores.map((store) => el("option", { value: store.name, selected: store === page.store }, store.name))));
 }
 
-api.onKeyWanted((refused) => new Promise((resolve) => {
-  const field = el("input", { type: "password", id: "key", autocomplete: "off", required: true, "aria-describedby": "key-told" });
-  clear(noticed, el("form", { class: "notice key", onsubmit: (event) => {
+api.onKeyRequired((refused) => new Promise((resolve) => {
+  const field = el("input", { type: "password", id: "key", autocomplete: "off", required: true, "aria-describedby": "key-note" });
+  clear(noticeArea, el("form", { class: "notice key", onsubmit: (event) => {
     event.preventDefault();
     api.useKey(field.value.trim());
-    clear(noticed);
+    clear(noticeArea);
     resolve();
   } },
-  el("p", { id: "key-told", role: "alert" }, refused ? "That key is not known here. " : "This server asks for an API key. ", el("span", { class: "soft" }, "It is kept until this tab is closed.")),
-  el("label", { class: "unseen", for: "key" }, "API key"), field,
+  el("p", { id: "key-note", role: "alert" }, refused ? "This key is not valid. " : "This server requires an API key. ", el("span", { class: "soft" }, "It is kept until you close this tab.")),
+  el("label", { class: "sr-only", for: "key" }, "API key"), field,
   el("button", { type: "submit", class: "quiet" }, "Use it")));
   field.focus();
 }));
 
 async function start() {
-  clear(noticed);
+  clear(noticeArea);
   try {
     stores = await api.stores();
   } catch (error) {
-    if (!(error instanceof api.Trouble)) throw error;
-    clear(noticed, notice(error, start));
+    if (!(error instanceof api.ApiError)) throw error;
+    clear(noticeArea, notice(error, start));
     return;
   }
-  await choose(where().values.store ?? sessionStorage.getItem("packwise.store"));
-  chooser();
+  await selectStore(currentRoute().values.store ?? sessionStorage.getItem("packwise.store"));
+  showStores();
   await show();
 }
 

@@ -1,8 +1,8 @@
-// Calm one-line messages where something did not work.
+// One-line error messages.
 
 import { el } from "./dom.js";
 
-/** A line for a `Trouble`, with a button to try again. */
+/** A line for an `ApiError`, with a button to try again. */
 export function notice(error, again) {
   return el("div", { class: "notice", role: "alert" },
     el("p", {}, el("strong", {}, error.message), error.fix ? ` ${error.fix}` : null),

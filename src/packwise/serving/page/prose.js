@@ -1,5 +1,5 @@
 // An answer's text as elements: paragraphs, lists, code, emphasis, and source markers.
-// Links and pictures are left as they are written: an answer cannot make the page load anything.
+// Links and images stay as text: an answer cannot make the page load anything.
 
 import { el } from "./dom.js";
 
@@ -62,7 +62,7 @@ function inline(text, cite) {
       const marks = part.slice(1, -1).split(",").map((number) => cite(Number(number)) ?? `[${number.trim()}]`);
       return marks;
     }
-    // A row of a table, as a document has it: what parts its cells steps back.
+    // A row of a table: its separators are muted.
     return part.split(" | ").flatMap((cell, index) => (index ? [" ", el("span", { class: "cell" }, "|"), ` ${cell}`] : [cell]));
   });
 }

@@ -1,8 +1,8 @@
-// A box for a question: one line that grows with what is written, and Enter asks.
+// The question box: it grows with the text, and Enter submits it.
 
 import { el } from "./dom.js";
 
-/** `props` are the box's own; `submit()` asks. */
+/** `props` are the attributes of the box; `submit()` asks. */
 export function questionBox(props, submit) {
   const box = el("textarea", {
     rows: 1, autocomplete: "off", maxlength: 8000, enterkeyhint: "send", ...props,

@@ -1,21 +1,21 @@
-// Candidates moving up and down between the stages: a bump chart, a row a passage.
+// The rank of each candidate after each stage, as a bump chart with one row per passage.
 
-import { clear, el, score, svg, unseen } from "./dom.js";
-import { colour, fullName, inOrder, nameParts } from "./picture.js";
+import { clear, el, score, svg, srOnly } from "./dom.js";
+import { colour, fullName, inFinalOrder, nameParts } from "./candidates.js";
 import { COLUMNS, REASONS, SCORES } from "./labels.js";
 
-// On a phone a row is as high as a finger is wide.
+// On a phone, rows are high enough to tap.
 const rowHeight = () => (matchMedia("(max-width: 40rem)").matches ? 40 : 34);
 const HEAD = 30;
 const SHOWN = 10;
 
-/** The chart of a picture; `open(passage)` shows a passage. */
-export function moves(drawn, open) {
-  const all = inOrder(drawn);
-  const chart = el("div", { class: "moves" });
+/** The chart of the candidates; `open(passage)` shows a passage. */
+export function rankChart(view, open) {
+  const all = inFinalOrder(view);
+  const chart = el("div", { class: "rank-chart" });
   const card = el("div", { class: "score-card", "aria-live": "polite" });
   const more = el("button", { type: "button", class: "quiet" });
-  let whole = all.length <= SHOWN + 2;
+  let showAll = all.length <= SHOWN + 2;
   let chosen = all[0];
 
   const choose = (passage) => {
@@ -25,28 +25,28 @@ export function moves(drawn, open) {
     clear(card, scores(passage, open));
   };
   const show = () => {
-    const rows = whole ? all : all.slice(0, SHOWN);
-    clear(chart, draw(rows, drawn.columns, choose, open), el("ol", { class: "move-rows" }, rows.map((passage) => row(passage, drawn.columns, choose, open))));
-    more.textContent = whole ? `Show the first ${SHOWN}` : `Show all ${all.length}`;
+    const rows = showAll ? all : all.slice(0, SHOWN);
+    clear(chart, draw(rows, view.columns, choose, open), el("ol", { class: "rank-rows" }, rows.map((passage) => row(passage, view.columns, choose, open))));
+    more.textContent = showAll ? `Show the first ${SHOWN}` : `Show all ${all.length}`;
     choose(rows.includes(chosen) ? chosen : rows[0]);
   };
   more.addEventListener("click", () => {
-    whole = !whole;
+    showAll = !showAll;
     show();
   });
   if (!all.length) return [el("p", { class: "soft" }, "Nothing was found.")];
   show();
   return [
-    el("p", { class: "lead" }, `${all.length} candidates, and where each stood after every step. `,
-      drawn.gated ? (drawn.answer.gate.calibrated ? "The answer is too unlikely to be among them." : "None is close enough to the question.") : "Coloured ones are in the context, grey ones were left out."),
-    el("div", { class: "moves-frame" }, chart, card),
+    el("p", { class: "lead" }, `${all.length} candidates, with the rank of each after every step. `,
+      view.gated ? (view.answer.gate.calibrated ? "It is too unlikely that they contain the answer." : "None is similar enough to the question.") : "Coloured ones are in the context, grey ones were left out."),
+    el("div", { class: "rank-frame" }, chart, card),
     all.length > SHOWN + 2 ? more : null,
-    table(all, drawn),
+    table(all, view),
   ];
 }
 
-/** Where each of the rows stands among them in a column. */
-function places(rows, column) {
+/** The rank of each row among the rows in a column. */
+function ranksIn(rows, column) {
   const scored = rows.filter((passage) => passage.ranks[column]).sort((a, b) => a.ranks[column] - b.ranks[column]);
   return new Map(scored.map((passage, index) => [passage.id, index + 1]));
 }
@@ -57,10 +57,10 @@ function draw(rows, columns, choose) {
   const height = HEAD + rows.length * ROW;
   const x = (index) => (columns.length === 1 ? width : 26 + (index * (width - 52)) / (columns.length - 1));
   const y = (place) => HEAD + (place - 0.5) * ROW;
-  const placed = new Map(columns.map((column) => [column, places(rows, column)]));
+  const placed = new Map(columns.map((column) => [column, ranksIn(rows, column)]));
   const lines = [...rows].reverse().sort((a, b) => Number(a.marker !== null) - Number(b.marker !== null));
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", class: "bump", "aria-hidden": "true", height });
-  columns.forEach((column, index) => root.append(svg("line", { class: "pole", x1: x(index), x2: x(index), y1: HEAD, y2: height - 8 })));
+  columns.forEach((column, index) => root.append(svg("line", { class: "axis", x1: x(index), x2: x(index), y1: HEAD, y2: height - 8 })));
   for (const passage of lines) {
     const points = columns.map((column, index) => [x(index), placed.get(column).get(passage.id)]).filter(([, place]) => place).map(([at, place]) => [at, y(place)]);
     let path = `M${points[0]}`;
@@ -69,12 +69,12 @@ function draw(rows, columns, choose) {
       path += `C${middle},${points[i - 1][1]} ${middle},${points[i][1]} ${points[i]}`;
     }
     root.append(svg("g", { class: `line ${colour(passage.marker)}`, "data-id": passage.id, onclick: () => choose(passage), onmouseenter: () => choose(passage) },
-      svg("path", { class: "catch", d: path }), svg("path", { class: "stroke", d: path, "vector-effect": "non-scaling-stroke" })));
+      svg("path", { class: "hit-area", d: path }), svg("path", { class: "stroke", d: path, "vector-effect": "non-scaling-stroke" })));
   }
   const dots = el("div", { class: "dots", "aria-hidden": "true" });
   const share = (at) => `${(at / width) * 100}%`;
   columns.forEach((column, index) => {
-    dots.append(el("span", { class: "pole-name", style: { left: share(x(index)) } }, COLUMNS[column]));
+    dots.append(el("span", { class: "axis-name", style: { left: share(x(index)) } }, COLUMNS[column]));
     for (const passage of lines) {
       const place = placed.get(column).get(passage.id);
       if (!place) continue;
@@ -85,16 +85,16 @@ function draw(rows, columns, choose) {
 }
 
 function row(passage, columns, choose, open) {
-  const stood = columns.map((column) => `${COLUMNS[column]} ${passage.ranks[column] ?? "not scored"}`).join(", ");
+  const ranks = columns.map((column) => `${COLUMNS[column]} ${passage.ranks[column] ?? "not scored"}`).join(", ");
   return el("li", {},
     el("button", {
-      type: "button", class: "move-row", "data-id": passage.id, "aria-pressed": "false",
+      type: "button", class: "rank-row", "data-id": passage.id, "aria-pressed": "false",
       onfocus: () => choose(passage), onmouseenter: () => choose(passage), onclick: () => choose(passage), ondblclick: () => open(passage),
     },
     el("span", { class: `chip ${colour(passage.marker)}` }, passage.marker ?? "·"),
-    el("span", { class: "move-name" }, nameParts(passage)),
-    el("span", { class: "move-score" }, score(passage.scores.final)),
-    unseen(`. Places: ${stood}. ${passage.marker === null ? `Left out: ${REASONS[passage.reason]?.[0]}` : `In the context as source ${passage.marker}`}.`)));
+    el("span", { class: "rank-name" }, nameParts(passage)),
+    el("span", { class: "rank-score" }, score(passage.scores.final)),
+    srOnly(`. Ranks: ${ranks}. ${passage.marker === null ? `Left out: ${REASONS[passage.reason]?.[0]}` : `In the context as source ${passage.marker}`}.`)));
 }
 
 function scores(passage, open) {
@@ -107,22 +107,22 @@ function scores(passage, open) {
         el("dt", {}, name),
         el("dd", {}, el("span", { class: "meter" }, bar ? el("i", { style: { width: `${value * 100}%` } }) : null), score(value)));
     })),
-    el("p", { class: "card-fate" }, passage.marker === null
+    el("p", { class: "card-status" }, passage.marker === null
       ? [el("span", { class: "reason" }, REASONS[passage.reason]?.[0] ?? passage.reason), " ", REASONS[passage.reason]?.[1] ?? ""]
       : ["In the context as source ", el("span", { class: `chip ${colour(passage.marker)}` }, passage.marker)]),
     el("button", { type: "button", class: "quiet", onclick: () => open(passage) }, "Read the passage"),
   ];
 }
 
-function table(all, drawn) {
+function table(all, view) {
   const names = Object.keys(SCORES).filter((name) => all.some((passage) => passage.scores[name] !== null && passage.scores[name] !== undefined));
   return el("details", { class: "as-table" },
     el("summary", {}, "All scores as a table"),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All scores" }, el("table", {},
-      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "passage"), drawn.columns.map((column) => el("th", { scope: "col", class: "num" }, COLUMNS[column])),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "passage"), view.columns.map((column) => el("th", { scope: "col", class: "num" }, COLUMNS[column])),
         names.map((name) => el("th", { scope: "col", class: "num", title: SCORES[name] }, name)))),
       el("tbody", {}, all.map((passage) => el("tr", {},
         el("th", { scope: "row" }, fullName(passage)),
-        drawn.columns.map((column) => el("td", { class: "num" }, passage.ranks[column] ?? "–")),
+        view.columns.map((column) => el("td", { class: "num" }, passage.ranks[column] ?? "–")),
         names.map((name) => el("td", { class: "num" }, score(passage.scores[name])))))))));
 }

@@ -1,12 +1,12 @@
-// The settings a question can be asked with, as form fields.
+// The settings of a question as form fields.
 
 import { el } from "./dom.js";
 
 const FIELDS = [
   { name: "graph", label: "Graph", options: { names: "names", pagerank: "PageRank", off: "off" } },
-  { name: "rerank", label: "Reranker", options: { crossencoder: "cross-encoder", mmr: "spread out (mmr)", off: "off" } },
+  { name: "rerank", label: "Reranker", options: { crossencoder: "cross-encoder", mmr: "diversity (MMR)", off: "off" } },
   { name: "fusion", label: "Fusion", options: { weighted: "weighted", rrf: "reciprocal ranks" } },
-  { name: "mode", label: "Search", options: { hybrid: "both", vector: "meaning only", keyword: "words only" }, fallback: "hybrid" },
+  { name: "mode", label: "Search", options: { hybrid: "both", vector: "meaning only", keyword: "keywords only" }, fallback: "hybrid" },
   { name: "policy", label: "Packing", options: { coverage: "coverage", seed: "seed", baseline: "baseline" } },
   { name: "expansion", label: "Expansion", options: { off: "off", local: "from the store", llm: "language model" } },
   { name: "budget", label: "Budget", low: 0, high: 200000, step: 50, unit: "tokens" },
@@ -14,11 +14,11 @@ const FIELDS = [
   { name: "max_results", label: "Articles", low: 1, high: 20, step: 1, fallback: 5 },
 ];
 
-/** Fields named `prefix-…`; `read()` gives what differs from the store's defaults as body fields. */
+/** Fields named `prefix-…`; `read()` returns those that differ from the store's defaults. */
 export function settingsForm(prefix, { changed = () => {}, fields = FIELDS.map((field) => field.name) } = {}) {
   const controls = new Map();
   let defaults = null;
-  const usual = (field) => defaults?.[field.name] ?? field.fallback;
+  const defaultOf = (field) => defaults?.[field.name] ?? field.fallback;
 
   const rows = FIELDS.filter((field) => fields.includes(field.name)).map((field) => {
     const id = `${prefix}-${field.name}`;
@@ -31,7 +31,7 @@ export function settingsForm(prefix, { changed = () => {}, fields = FIELDS.map((
 
   const set = (name, value) => {
     const { field, control } = controls.get(name);
-    control.value = value ?? usual(field) ?? "";
+    control.value = value ?? defaultOf(field) ?? "";
   };
 
   return {
@@ -45,7 +45,7 @@ export function settingsForm(prefix, { changed = () => {}, fields = FIELDS.map((
     read() {
       const body = {};
       for (const [name, { field, control }] of controls) {
-        if (control.value === "" || control.value === String(usual(field))) continue;
+        if (control.value === "" || control.value === String(defaultOf(field))) continue;
         if (field.options) body[name] = control.value;
         else {
           const value = Math.min(field.high, Math.max(field.low, Number(control.value)));

@@ -1,4 +1,4 @@
-// The stages as a row, each with its time.
+// The stages in a row, each with its time.
 
 import { el, time } from "./dom.js";
 import { STAGES, stageNote } from "./labels.js";

@@ -1,23 +1,23 @@
-// One answered question as the page draws it: every candidate once, with where it stood after
-// each stage, and with its marker or the one reason why it is not in the context.
+// The candidates of one answered question: each once, with its rank after each stage, and with
+// its marker or the reason why it is not in the context.
 
 import * as api from "./api.js";
 import { el } from "./dom.js";
 import { COLUMNS } from "./labels.js";
 
-const POOL = 30;
+const CANDIDATES = 30;
 
-/** The answer and the ranking behind it, asked with the same settings. */
-export async function found(answer, body, signal) {
-  const how = {};
-  for (const name of ["store", "mode", "fusion", "graph", "rerank"]) if (body[name] !== undefined) how[name] = body[name];
+/** Search with the settings of the answer, and merge both. */
+export async function loadCandidates(answer, body, signal) {
+  const options = {};
+  for (const name of ["store", "mode", "fusion", "graph", "rerank"]) if (body[name] !== undefined) options[name] = body[name];
   const expansion = answer.trace.stages?.find((stage) => stage.name === "expansion");
-  if (expansion?.alternatives?.length) how.alternatives = expansion.alternatives.slice(0, 8);
-  const ranking = await api.search({ ...how, query: body.question, k: POOL, trace: true }, signal);
-  return picture(answer, ranking);
+  if (expansion?.alternatives?.length) options.alternatives = expansion.alternatives.slice(0, 8);
+  const ranking = await api.search({ ...options, query: body.question, k: CANDIDATES, trace: true }, signal);
+  return mergeCandidates(answer, ranking);
 }
 
-export function picture(answer, ranking) {
+export function mergeCandidates(answer, ranking) {
   const packing = answer.trace.packing;
   const gated = packing === null || packing === undefined;
   const passages = new Map();
@@ -64,12 +64,12 @@ export function picture(answer, ranking) {
     if (titles.has(passage.document)) passage.title = titles.get(passage.document);
     if (passage.marker === null && passage.reason === null) passage.reason = gated ? "gated" : "other_articles";
   }
-  tellApart(passages);
+  numberDuplicates(passages);
   return { answer, packing, gated, passages, columns: ranked(passages) };
 }
 
-/** Passages of one section get their number beside its name. */
-function tellApart(passages) {
+/** Number the passages that share a title and section. */
+function numberDuplicates(passages) {
   const names = new Map();
   for (const passage of passages.values()) names.set(fullName(passage), (names.get(fullName(passage)) ?? 0) + 1);
   for (const passage of passages.values()) {
@@ -78,10 +78,10 @@ function tellApart(passages) {
   }
 }
 
-/** Give every candidate a place in every column that says something; the columns' names. */
+/** Give every candidate its rank in each column; returns the columns that have any. */
 function ranked(passages) {
   const listed = [...passages.values()].filter((passage) => !passage.attached && passage.reason !== "same_text");
-  const before = (passage) => passage.ranks.final ?? POOL * 2;
+  const before = (passage) => passage.ranks.final ?? CANDIDATES * 2;
   listed.sort((a, b) => (a.place ?? Infinity) - (b.place ?? Infinity) || before(a) - before(b));
   const retrieved = listed.filter((passage) => passage.ranks.final);
   if (retrieved.some((passage) => passage.scores.graph)) {
@@ -92,16 +92,16 @@ function ranked(passages) {
 }
 
 /** The candidates in their final order. */
-export const inOrder = (drawn) =>
-  [...drawn.passages.values()].filter((passage) => passage.ranks.final).sort((a, b) => a.ranks.final - b.ranks.final);
+export const inFinalOrder = (view) =>
+  [...view.passages.values()].filter((passage) => passage.ranks.final).sort((a, b) => a.ranks.final - b.ranks.final);
 
-/** What is in the context, in its order. */
-export const inside = (drawn) =>
-  [...drawn.passages.values()].filter((passage) => passage.marker !== null).sort((a, b) => a.marker - b.marker || a.id.localeCompare(b.id, "en", { numeric: true }));
+/** The passages in the context, in its order. */
+export const inContext = (view) =>
+  [...view.passages.values()].filter((passage) => passage.marker !== null).sort((a, b) => a.marker - b.marker || a.id.localeCompare(b.id, "en", { numeric: true }));
 
-/** What is not, best first. */
-export const outside = (drawn) =>
-  [...drawn.passages.values()].filter((passage) => passage.marker === null).sort((a, b) => (a.ranks.final ?? 99) - (b.ranks.final ?? 99));
+/** The passages left out, best first. */
+export const leftOut = (view) =>
+  [...view.passages.values()].filter((passage) => passage.marker === null).sort((a, b) => (a.ranks.final ?? 99) - (b.ranks.final ?? 99));
 
 export const colour = (marker) => (marker === null || marker === undefined ? "c-none" : `c-${Math.min(marker - 1, 9)}`);
 

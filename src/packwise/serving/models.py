@@ -1,0 +1,446 @@
+"""Request bodies and results of the HTTP API as pydantic models.
+
+FastAPI checks bodies with them and writes the OpenAPI document from them; the MCP tools share
+them. Results are sent as plain dicts, and the tests hold those against the models.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from packwise.candidates import Expansion, Fusion, GraphRanking, Mode, Reranker
+
+ShortText = Annotated[str, Field(max_length=512)]
+_Budget = Annotated[int | None, Field(ge=0, le=200_000, description="Maximum number of tokens.")]
+_Policy = Annotated[Policy | None, Field(description="How passages are selected.")]
+_Question = Annotated[str, Field(min_length=1, description="The question.")]
+_Query = Annotated[str, Field(min_length=1, description="What to search for.")]
+_Scores = dict[str, float | None]
+
+
+def _only_digits(value: Any) -> Any:
+    if isinstance(value, str) and not (value.isascii() and value.isdigit()):
+        raise PydanticCustomError("whole_number", "Input should be a whole number")
+    return value
+
+
+# Query parameters. A number consists of digits only: no sign, space, underscore or fraction.
+StoreName = Annotated[ShortText, Query(description="Name of the store; default: the first one.")]
+Offset = Annotated[
+    int,
+    Field(ge=0, le=10_000_000),
+    BeforeValidator(_only_digits),
+    Query(description="Number of entries to skip."),
+]
+PageSize = Annotated[
+    int,
+    Field(ge=1, le=500),
+    BeforeValidator(_only_digits),
+    Query(description="Number of entries to return."),
+]
+MaxNodes = Annotated[
+    int,
+    Field(ge=1, le=200),
+    BeforeValidator(_only_digits),
+    Query(description="Maximum number of nodes."),
+]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    store: ShortText | None = Field(None, description="Name of the store; default: the first one.")
+
+
+class _RetrievalBody(_Body):
+    where: dict[ShortText, ShortText | Annotated[list[ShortText], Field(max_length=100)]] = Field(
+        default_factory=dict,
+        max_length=16,
+        description=(
+            "Search only passages with this `document` (one or several), `path` prefix, `lang`, "
+            "`space`, `type` or metadata. `tenant` and `acl` come from the API key."
+        ),
+    )
+    mode: Mode = Field("hybrid", description="Which searches to run.")
+    fusion: Fusion | None = Field(None, description="How their results are combined.")
+    graph: GraphRanking | None = Field(
+        None, description="Graph ranking; default: the server's setting."
+    )
+    rerank: Reranker | None = Field(None, description="Reranker; default: the server's setting.")
+
+
+class SearchRequest(_RetrievalBody):
+    """Find passages."""
+
+    query: _Query
+    k: int = Field(10, ge=1, le=100, description="Number of passages.")
+    alternatives: list[str] = Field(
+        default_factory=list, max_length=8, description="Other phrasings to search for as well."
+    )
+    trace: bool = Field(False, description="Include the trace.")
+
+
+class ContextRequest(_RetrievalBody):
+    """Pack passages into a token budget."""
+
+    question: _Question
+    budget: _Budget = None
+    policy: _Policy = None
+
+
+class AskRequest(_RetrievalBody):
+    """Answer a question."""
+
+    question: _Question
+    max_results: int = Field(5, ge=1, le=20, description="Maximum number of articles to use.")
+    budget: _Budget = None
+    policy: _Policy = None
+    expansion: Expansion | None = Field(
+        None, description="Other phrasings: from the language model, or from the store itself."
+    )
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="Do not answer below this confidence."
+    )
+    extractive: bool = Field(
+        False, description="Answer with sentences of the documents, without a language model."
+    )
+    stream: bool = Field(False, description="Send server-sent events.")
+
+
+class NodeSearchRequest(_Body):
+    """Find knowledge nodes."""
+
+    tenant: ShortText | None = Field(
+        None, description="The tenant; only for callers who can see every tenant."
+    )
+    query: _Query
+    k: int = Field(20, ge=1, le=100, description="Number of nodes.")
+    types: list[ShortText] = Field(
+        default_factory=list[str], max_length=32, description="Only nodes of these types."
+    )
+    datasets: list[ShortText] = Field(
+        default_factory=list[str], max_length=32, description="Only nodes of these data sets."
+    )
+    bm25_weight: float = Field(0.4, ge=0, le=1, description="Weight of the keyword score.")
+    vector_weight: float = Field(0.6, ge=0, le=1, description="Weight of the vector score.")
+    fusion: Fusion = Field("weighted", description="How the two scores are combined.")
+
+
+class ChatMessage(BaseModel):
+    """One message of a conversation; other fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+
+
+class ChatRequest(BaseModel):
+    """A request of the OpenAI protocol. Fields without a meaning here, such as `temperature`,
+    are ignored."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
+
+    model: ShortText = Field(description="Name of the store.")
+    messages: list[ChatMessage] = Field(min_length=1, max_length=256)
+    stream: bool | None = None
+    stream_options: dict[str, Any] | None = None
+    max_tokens: int | None = Field(None, ge=1, le=32_000)
+    max_completion_tokens: int | None = Field(None, ge=1, le=32_000)
+    n: Literal[1] | None = None
+
+
+class _Result(BaseModel):
+    model_config = ConfigDict(extra="forbid", from_attributes=True)
+
+
+class ErrorDetail(_Result):
+    """Its code, one line of text, and what to do about it."""
+
+    code: str | None
+    message: str
+    fix: str | None = None
+    type: str | None = None
+    param: str | None = None
+
+
+class ErrorResponse(_Result):
+    """Why a request failed."""
+
+    error: ErrorDetail
+
+
+class GateRecord(_Result):
+    """The threshold for `confidence`. With `calibrated`, `confidence` is the probability that
+    the answer was found; below `refuse_below` the store almost certainly does not have it."""
+
+    calibrated: bool
+    threshold: float
+    refuse_below: float | None
+    passed: bool
+
+
+class _WithConfidence(_Result):
+    confidence: float
+    probability: float | None
+    gate: GateRecord
+
+
+class _PassageRecord(_Result):
+    id: str
+    document: str
+    title: str
+    section_path: list[str]
+    url: str
+    text: str
+
+
+class SearchHit(_PassageRecord):
+    """A passage that was found."""
+
+    rank: int
+    start: int
+    end: int
+    scores: _Scores
+
+
+class CandidateRanks(_Result):
+    """The rank of a candidate after each stage."""
+
+    id: str
+    title: str
+    scores: _Scores
+    ranks: dict[str, int | None]
+
+
+class TraceContent(_Result):
+    """What each stage did."""
+
+    version: int | None = None
+    stages: list[dict[str, Any]] | None = None
+    dropped: list[dict[str, Any]] | None = None
+    degraded: list[str] | None = None
+    candidates: list[CandidateRanks] | None = None
+    signs: dict[str, float] | None = None
+    packing: dict[str, Any] | None = None
+
+
+class SearchResponse(_WithConfidence):
+    """Passages, best first."""
+
+    store: str
+    query: str
+    hits: list[SearchHit]
+    timings_ms: dict[str, float]
+    degraded: list[str]
+    trace_id: str
+    trace: TraceContent | None = None
+
+
+class CitedPassage(_PassageRecord):
+    """A passage that an answer cites."""
+
+    marker: int
+    ids: list[str]
+
+
+class ContextPassage(CitedPassage):
+    """A passage of a context."""
+
+    spans: list[tuple[int, int]]
+    tokens: int
+    score: float
+    reduced: bool
+
+
+class ContextResponse(_WithConfidence):
+    """A text that fits the token budget."""
+
+    store: str
+    question: str
+    text: str
+    tokens: int
+    budget: int
+    passages: list[ContextPassage]
+    trace: dict[str, Any]
+    trace_id: str
+
+
+class AskResponse(_WithConfidence):
+    """An answer with its sources."""
+
+    store: str
+    question: str
+    answer: str
+    answered_by: str
+    query_type: str
+    sources: list[str]
+    citations: list[CitedPassage]
+    entities: list[str]
+    facts: list[str]
+    cypher_query: str | None
+    token_usage: dict[str, int]
+    degraded: list[str]
+    trace: TraceContent
+    trace_id: str
+
+
+class TraceResponse(_WithConfidence):
+    """The record of an earlier question."""
+
+    id: str
+    kind: Literal["search", "context", "ask"]
+    store: str
+    at: float
+    question: str
+    query_type: str | None = None
+    trace: TraceContent
+
+
+class StoreRecord(_Result):
+    """A store; sizes are `null` for callers who see only a part of it."""
+
+    name: str
+    kind: str
+    version: str
+    embedder: str
+    documents: int | None
+    passages: int | None
+    links: int | None
+    calibrated: bool
+    defaults: dict[str, str | int | float]
+
+
+class StoreList(_Result):
+    """The stores of this server."""
+
+    stores: list[StoreRecord]
+
+
+class ArticleSummary(_Result):
+    """An article without its text."""
+
+    id: str
+    title: str
+    url: str
+    lang: str
+    passages: int
+    pagerank: float
+
+
+class ArticleList(_Result):
+    """A page of a store's articles."""
+
+    store: str
+    total: int
+    offset: int
+    articles: list[ArticleSummary]
+
+
+class ArticleSection(_Result):
+    """A section of an article."""
+
+    path: list[str]
+    level: int
+    start: int
+    end: int
+
+
+class ArticlePassage(_Result):
+    """A passage of an article."""
+
+    id: str
+    section_path: list[str]
+    start: int
+    end: int
+
+
+class ArticleLink(_Result):
+    """A link from an article to another one."""
+
+    id: str
+    title: str
+    anchor: str
+    kind: str
+
+
+class ArticleResponse(_Result):
+    """One article."""
+
+    store: str
+    id: str
+    title: str
+    url: str
+    lang: str
+    pagerank: float
+    metadata: dict[str, str]
+    text: str
+    sections: list[ArticleSection]
+    passages: list[ArticlePassage]
+    links: list[ArticleLink]
+    names: list[str]
+    facts: list[str]
+
+
+class GraphNode(_Result):
+    """An article or a name."""
+
+    id: str
+    kind: Literal["article", "name"]
+    label: str
+    passages: int
+    document: str | None = None
+    pagerank: float | None = None
+    type: str | None = None
+
+
+class GraphEdge(_Result):
+    """A connection between two nodes."""
+
+    source: str
+    target: str
+    kind: str
+    label: str
+    count: int
+
+
+class GraphResponse(_Result):
+    """The neighbourhood of an article or a name."""
+
+    store: str
+    centre: str
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    left_out: int
+
+
+class NodeList(_Result):
+    """Knowledge nodes."""
+
+    store: str
+    query: str | None = None
+    total: int | None = None
+    offset: int | None = None
+    nodes: list[dict[str, Any]]
+
+
+class ChatResponse(BaseModel):
+    """An answer in the OpenAI protocol."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: dict[str, int]
+    packwise: dict[str, Any]
+
+
+class HealthResponse(_Result):
+    """The state of the server."""
+
+    status: str
