@@ -12,11 +12,11 @@ from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from packwise.candidates import Expansion, Fusion, GraphRanking, Mode, Reranker
+from packwise.candidates import Expansion, Fusion, GraphRanking, Mode, PackingPolicy, Reranker
 
 ShortText = Annotated[str, Field(max_length=512)]
 _Budget = Annotated[int | None, Field(ge=0, le=200_000, description="Maximum number of tokens.")]
-_Policy = Annotated[Policy | None, Field(description="How passages are selected.")]
+_Policy = Annotated[PackingPolicy | None, Field(description="How passages are selected.")]
 _Question = Annotated[str, Field(min_length=1, description="The question.")]
 _Query = Annotated[str, Field(min_length=1, description="What to search for.")]
 _Scores = dict[str, float | None]
