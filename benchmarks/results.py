@@ -43,27 +43,26 @@ ARTICLES = "wikispeedia"
 OPENING = """\
 # Results
 
-Each section names the command that prints its figures; `PACKWISE_DATA=folder make results` makes
-the page anew. The data sets are public and not part of this repository: SciFact, SQuAD 2.0
+Each section names the command that prints its figures; `PACKWISE_DATA=folder make results` writes
+this page again. The data sets are public and not part of this repository: SciFact, SQuAD 2.0
 (paragraphs as documents), HotpotQA and MuSiQue (100 questions each), CISI, StackExchange FAQ.
-Times were taken on two cores; compare them with one another rather than with other machines.
+Times were measured on two cores; compare them with one another rather than with other machines.
 
 ## Finding the right document
 
 The vector leg is bge-small-en-v1.5 (int8), the keyword leg BM25 (k1 1.2, b 0.75). `hybrid-weighted`
-is the default: weights by question, then rank along names. `hybrid-rrf` has the weights but no
-graph. What each of them is worth is in the section after the next.
+is the default: weights that depend on the question, then graph ranking along names. `hybrid-rrf` has
+the weights but no graph ranking. The section after the next shows the effect of each.
 Published for SciFact, nDCG@10: BM25 .679 to .687, all-MiniLM-L6-v2 .645, BM25 with a MiniLM
 cross-encoder .688, reciprocal ranks of BM25 and bge-base .742.
 
 """
 
 COMPLETION = """
-## What completion is worth
+## The effect of completion
 
-Each leg brings 12 passages for a list of 10. Without completion a passage that only one leg brought
-counts as unknown to the other. nDCG@10, `PACKWISE_COMPLETION=off` against `on`, made by
-`make results`:
+Each leg returns 12 passages for a list of 10. Without completion, a passage that only one leg returned
+has no score from the other. nDCG@10, `PACKWISE_COMPLETION=off` against `on`, made by `make results`:
 
 | data set | off | on | difference |
 | --- | ---: | ---: | ---: |
@@ -75,38 +74,48 @@ CONTEXT_SETS = ("squad2", "spans", "hotpotqa-100")
 CONTEXTS = """
 ## What a context holds
 
-`baseline` is the plain search (0.7 and 0.3, nothing after fusion), four characters taken for a
-token, cut at the end; `default` is what `packwise context` does. These are the questions of the
-half `report`. The strengths of the default policy were first fitted on every second question, some
-of these among them, and then held against others on the half `tune` alone, by
+`baseline` is the plain search (0.7 and 0.3, nothing after fusion) that counts four characters as a
+token and cuts the last passage; `default` is what `packwise context` does. These are the questions of
+the half `report`. The parameters of the default policy were first fitted on every second question, some
+of these among them, and then compared with others on the half `tune` alone, by
 `python benchmarks/evidence.py "$PACKWISE_DATA"`, which changed one of them.
 
-Answer recall is the share of contexts that hold a gold
-answer, gold recall a relevant passage; garbage is the share of tokens in passages that are neither;
-redundancy is 1 where nothing stands twice; noise is the share of pieces under 20 words. Times are
-of whole calls.
+Answer recall is the share of contexts that hold a gold answer, gold recall a relevant passage. Garbage
+is the share of tokens in passages that are neither. Redundancy is 1 if nothing is repeated. Noise is
+the share of pieces under 20 words. Times are those of whole calls.
 
 """
 
 RANKING = """
-## What weights and the graph are worth
+## The effect of weights and graph ranking
 
-Made by `python benchmarks/ranking.py "$PACKWISE_DATA"`, ten passages a question. A figure is that
-of all questions, in brackets those of the half `tune`, which settings are chosen on, and of the
+Made by `python benchmarks/ranking.py "$PACKWISE_DATA"`, ten passages per question. Each figure is that of
+all questions, followed in brackets by those of the half `tune`, on which settings are chosen, and of the
 half `report`; the difference is that on `report`. Published for the full multi-hop sets, recall@5
 (HotpotQA / MuSiQue): BM25 72.2 / 41.2, ColBERTv2 79.3 / 49.2, HippoRAG 77.7 / 51.9, HippoRAG 2
-96.3 / 74.7; ours are subsets of 100 questions. How much depends on each strength is in
-[graph.md](graph.md). SciFact's last row is made with `--sets scifact --cross-encoder`, which reads
-24 passages for each of 300 questions and takes minutes.
+96.3 / 74.7; ours are subsets of 100 questions. The last row of SciFact is made with
+`--sets scifact --cross-encoder`, which reads 24 passages for each of 300 questions and takes minutes.
+"""
+
+STRENGTHS = """
+## How much graph ranking depends on its parameters
+
+The parameters were chosen with these sets in view. `python benchmarks/strengths.py "$PACKWISE_DATA" --only
+graph` sets each in turn to about half and twice its value. Figures are those of the half `tune` / the half
+`report`, with at most 300 questions per set. The last two columns are the mean difference over the sets,
+weighted equally, with its 95% interval. On `tune` no other value is better beyond chance, so none was
+changed; half the bonus and twice `whole` are worse. Measure on your own documents before you rely on these
+figures.
+
 """
 
 ABLATIONS = """
-## What each stage is worth
+## The effect of each stage
 
-The default against the default without the stage (with it, where it is off), question by question,
-on the half `report`: what having it changes, and the milliseconds it adds to a context of 500
-tokens. A star: the 95% interval of the difference leaves zero out. Made by `packwise eval ablate
-"$PACKWISE_DATA"/NAME --half report --budget 500`, the first 300 questions of each.
+The default compared with the default without the stage (or with it, if it is off by default), question by
+question, on the half `report`: what the stage changes, and the milliseconds it adds to a context of 500
+tokens. A star means that the 95% interval of the difference excludes zero. Made by `packwise eval ablate
+"$PACKWISE_DATA"/NAME --half report --budget 500`, with the first 300 questions of each set.
 """
 ABLATED = ("squad2", "hotpotqa-100")
 ABLATION_METRICS = {
@@ -117,10 +126,9 @@ ABLATION_METRICS = {
 }
 
 TARGETS = """
-## What was promised
+## Targets of the specifications
 
-The specifications' targets, made by `python benchmarks/targets.py "$PACKWISE_DATA"`. Before is the
-variant `baseline`.
+Made by `python benchmarks/targets.py "$PACKWISE_DATA"`. Before is the variant `baseline`.
 
 """
 
@@ -136,8 +144,8 @@ answerable ones; [calibration](calibration.md) explains the columns.
 SPEED = """
 ## Building and searching
 
-Three hundred encyclopedia articles, built from Markdown; beside it the bare embedder on an
-even sample of the same texts, in the same run. Made by `packwise bench build
+Three hundred encyclopedia articles, built from Markdown, compared with the bare embedder on an even
+sample of the same texts in the same run. Made by `packwise bench build
 "$PACKWISE_DATA"/wikispeedia --limit 300 --out PACK` and `packwise bench search PACK`, which asks
 {searches} questions made from the headings of the pack itself.
 
@@ -159,6 +167,7 @@ def main(data: str, target: str) -> None:
         retrieval(folders),
         completion(folders),
         RANKING + ranking(data),
+        STRENGTHS + script("strengths.py", data, "--only", "graph"),
         contexts(Path(data)),
         ABLATIONS + "".join(ablation(Path(data) / name) for name in ABLATED),
         TARGETS + script("targets.py", data),
@@ -281,8 +290,8 @@ def speed(built: dict[str, Any], searched: dict[str, Any]) -> str:
     rows = [
         ("documents", f"{built['documents']:,}"),
         ("passages", f"{built['passages']:,}"),
-        ("build, passages a second", f"{built['build_passages_per_second']:.1f}"),
-        ("bare embedder, passages a second", f"{built['bare_embedder_passages_per_second']:.1f}"),
+        ("build, passages per second", f"{built['build_passages_per_second']:.1f}"),
+        ("bare embedder, passages per second", f"{built['bare_embedder_passages_per_second']:.1f}"),
         ("build / bare embedder", f"{built['ratio']:.1%}"),
         ("of the build, spent embedding", f"{built['share_of_build_spent_embedding']:.1%}"),
         ("unchanged rebuild, seconds", f"{built['unchanged_rebuild_seconds']:.2f}"),

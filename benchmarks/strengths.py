@@ -199,7 +199,7 @@ def table(
 
     columns = [f"{name} {RECALL if name in MULTI_HOP else HEADLINE}" for name in names]
     lines = [
-        f"| strength | value | {' | '.join(columns)} | tune, all sets | report, all sets |\n",
+        f"| parameter | value | {' | '.join(columns)} | tune, all sets | report, all sets |\n",
         f"| --- | ---: |{' ---: |' * (len(names) + 2)}\n",
     ]
     for one, found in zip(asked, scores, strict=True):
