@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 DATA   ?= $(PACKWISE_DATA)
+QUICK  := $(wildcard tests/test_*.py) $(addprefix tests/,answering chunking context language models retrieval sources)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format results clean
+.PHONY: help demo quick test check format results clean
 
 help:  ## Show what can be made
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +31,11 @@ $(VENV)/.tools: $(VENV)/.test scripts/test-tools
 demo: $(VENV)/.demo  ## Build a pack from Python's own reference and search it
 	@$(BIN)/packwise demo
 
-test: $(VENV)/.test $(VENV)/.tools  ## Run the tests
-	@$(BIN)/python -m pytest
+quick: $(VENV)/.test  ## Run the tests that need no server, browser or long build
+	@$(BIN)/python -m pytest -n auto -m "not slow" $(QUICK)
+
+test: $(VENV)/.test $(VENV)/.tools  ## Run all tests, on all cores
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(VENV)/.test  ## Lint, format and type checks
 	$(BIN)/ruff check
