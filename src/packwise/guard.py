@@ -29,24 +29,11 @@ class RejectReason(StrEnum):
     DUPLICATE = "duplicate"
 
 
-class RejectedPassage(NamedTuple):
-    """A passage that is not stored, and why."""
-
-    document: str
-    order_index: int
-    reason: RejectReason
-
-
 class GuardReport(NamedTuple):
-    """The passages that may be stored, in order, and those that may not."""
+    """The passages that may be stored, in order, and how many may not, by reason."""
 
     kept: tuple[Passage, ...]
-    rejected: tuple[RejectedPassage, ...]
-
-    @property
-    def counts(self) -> Mapping[RejectReason, int]:
-        """How many passages were rejected for each reason."""
-        return Counter(passage.reason for passage in self.rejected)
+    counts: Mapping[RejectReason, int]
 
 
 class Guard:
@@ -55,7 +42,7 @@ class Guard:
     def check(self, passages: Iterable[Passage]) -> GuardReport:
         """Check passages, given in reading order; of equal ones the first is kept."""
         kept: list[Passage] = []
-        rejected: list[RejectedPassage] = []
+        counts: Counter[RejectReason] = Counter()
         seen: set[tuple[str, ...]] = set()
         for passage in passages:
             reason = _reject_reason(passage)
@@ -66,8 +53,8 @@ class Guard:
             if reason is None:
                 kept.append(passage)
             else:
-                rejected.append(RejectedPassage(passage.document, passage.order_index, reason))
-        return GuardReport(tuple(kept), tuple(rejected))
+                counts[reason] += 1
+        return GuardReport(tuple(kept), counts)
 
 
 def _reject_reason(passage: Passage) -> RejectReason | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from packwise.documents import Passage, passage_id
 from packwise.errors import EmbedderMismatch
-from packwise.guard import Guard, RejectedPassage, RejectReason, check_embedder
+from packwise.guard import Guard, RejectReason, check_embedder
 
 BLOB = base64.b64encode(random.Random(0).randbytes(3000)).decode()
 
@@ -32,7 +32,7 @@ def passage(text, *, path=(), title="Guide", document="guide", order=0):
 
 def reason(text, **where):
     report = Guard().check([passage(text, **where)])
-    return report.rejected[0].reason if report.rejected else None
+    return next(iter(report.counts), None)
 
 
 @pytest.mark.parametrize("text", ["", "---", "* * *", "→ ← …", "|  |  |", "___", "🙂🙂"])
@@ -261,7 +261,7 @@ def test_the_same_text_in_a_document_is_kept_once_whatever_its_case_and_spacing(
     other = passage(LONG.replace("valve", "door"), order=2)
     report = Guard().check([first, again, other])
     assert report.kept == (first, other)
-    assert report.rejected == (RejectedPassage("guide", 1, RejectReason.DUPLICATE),)
+    assert report.counts == {RejectReason.DUPLICATE: 1}
 
 
 def test_a_short_text_under_another_heading_is_no_duplicate():
@@ -282,8 +282,8 @@ def test_documents_do_not_decide_on_one_another():
     apart = [guard.check(one), guard.check(two)]
     together, reversed_ = guard.check(one + two), guard.check(two + one)
     assert together.kept == apart[0].kept + apart[1].kept
-    assert together.rejected == apart[0].rejected + apart[1].rejected
-    assert set(reversed_.rejected) == set(together.rejected)
+    assert together.counts == apart[0].counts + apart[1].counts == reversed_.counts
+    assert {p.id for p in reversed_.kept} == {p.id for p in together.kept}
 
 
 def test_what_was_kept_out_is_counted_by_reason():
@@ -296,7 +296,6 @@ def test_what_was_kept_out_is_counted_by_reason():
         RejectReason.BOILERPLATE: 1,
         RejectReason.DUPLICATE: 1,
     }
-    assert report.rejected[0] == RejectedPassage("guide", 0, RejectReason.EMPTY)
 
 
 @settings(max_examples=100, deadline=None)
@@ -304,8 +303,9 @@ def test_what_was_kept_out_is_counted_by_reason():
 def test_each_passage_is_either_kept_or_dropped_once_and_a_second_check_changes_nothing(texts):
     passages = [passage(text, order=n) for n, text in enumerate(texts)]
     report = Guard().check(passages)
-    orders = [p.order_index for p in report.kept] + [d.order_index for d in report.rejected]
-    assert sorted(orders) == list(range(len(texts)))
+    orders = [p.order_index for p in report.kept]
+    assert orders == sorted(set(orders))
+    assert len(orders) + sum(report.counts.values()) == len(texts)
     assert Guard().check(report.kept).kept == report.kept
 
 

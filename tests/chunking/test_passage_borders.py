@@ -25,8 +25,8 @@ def prose(first: int, last: int) -> str:
 
 
 def cut(document: Document, embedder, tokens: int = 100, overlap: float = 0.0) -> list[str]:
-    knobs = Settings(passage_tokens=tokens, passage_overlap=overlap)
-    return [passage.text for passage in chunk(document, embedder, knobs)]
+    settings = Settings(passage_tokens=tokens, passage_overlap=overlap)
+    return [passage.text for passage in chunk(document, embedder, settings)]
 
 
 def test_a_section_that_fits_is_one_passage_without_overlap(words, document_of):

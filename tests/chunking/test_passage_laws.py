@@ -48,7 +48,7 @@ SECTIONS = st.lists(
     ),
     max_size=4,
 )
-KNOBS = st.builds(
+SETTINGS = st.builds(
     lambda size, overlap: Settings(passage_tokens=size, passage_overlap=overlap),
     st.sampled_from([32, 48, 80, 200]),
     st.sampled_from([0.0, 0.125, 0.3]),
@@ -57,13 +57,13 @@ LAW = settings(max_examples=50, deadline=None)
 
 
 @LAW
-@given(SECTIONS, KNOBS)
+@given(SECTIONS, SETTINGS)
 def test_a_passage_is_the_text_at_its_offsets_and_knows_where_it_stands(
-    words, document_of, sections, knobs
+    words, document_of, sections, limits
 ):
     document = document_of(sections, "Guide")
     paths = {section.path for section in document.sections}
-    for order, passage in enumerate(chunk(document, words, knobs)):
+    for order, passage in enumerate(chunk(document, words, limits)):
         assert passage.text == document.text[passage.start : passage.end]
         assert passage.text == passage.text.strip() != ""
         assert passage.id == passage_id("guide", order)
@@ -75,11 +75,11 @@ def test_a_passage_is_the_text_at_its_offsets_and_knows_where_it_stands(
 
 
 @LAW
-@given(SECTIONS, KNOBS)
-def test_every_character_of_every_block_is_in_a_passage(words, document_of, sections, knobs):
+@given(SECTIONS, SETTINGS)
+def test_every_character_of_every_block_is_in_a_passage(words, document_of, sections, limits):
     document = document_of(sections)
     covered = bytearray(len(document.text))
-    for passage in chunk(document, words, knobs):
+    for passage in chunk(document, words, limits):
         covered[passage.start : passage.end] = b"\1" * (passage.end - passage.start)
     for section in document.sections:
         for block in section.blocks:
@@ -88,12 +88,12 @@ def test_every_character_of_every_block_is_in_a_passage(words, document_of, sect
 
 
 @LAW
-@given(SECTIONS, KNOBS)
+@given(SECTIONS, SETTINGS)
 def test_passages_stand_in_reading_order_and_within_one_section(
-    words, document_of, sections, knobs
+    words, document_of, sections, limits
 ):
     document = document_of(sections)
-    passages = chunk(document, words, knobs)
+    passages = chunk(document, words, limits)
     for before, after in pairwise(passages):
         assert before.start < after.start
         assert before.end < after.end
@@ -106,22 +106,24 @@ def test_passages_stand_in_reading_order_and_within_one_section(
 
 
 @LAW
-@given(SECTIONS, KNOBS, st.sampled_from(["", "Guide", "A guide to very long titles of guides"]))
-def test_no_passage_with_its_heading_is_above_the_limit(words, document_of, sections, knobs, title):
-    for passage in chunk(document_of(sections, title), words, knobs):
-        assert words.count(passage.indexed_text) <= knobs.passage_tokens
+@given(SECTIONS, SETTINGS, st.sampled_from(["", "Guide", "A guide to very long titles of guides"]))
+def test_no_passage_with_its_heading_is_above_the_limit(
+    words, document_of, sections, limits, title
+):
+    for passage in chunk(document_of(sections, title), words, limits):
+        assert words.count(passage.indexed_text) <= limits.passage_tokens
 
 
 @LAW
-@given(SECTIONS, KNOBS)
+@given(SECTIONS, SETTINGS)
 def test_code_tables_list_items_and_sentences_that_fit_are_whole_in_some_passage(
-    words, document_of, sections, knobs
+    words, document_of, sections, limits
 ):
     document = document_of(sections)
-    passages = chunk(document, words, knobs)
+    passages = chunk(document, words, limits)
     for section in document.sections:
         heading = words.count(" > ".join(dict.fromkeys(section.path)))
-        room = knobs.passage_tokens - heading
+        room = limits.passage_tokens - heading
         # Longer than this it is no sentence: a list or a table run together.
         sentence_room = min(room, max(0.6 * room, 120))
         for start, end, is_sentence in _wholes(document.text, section):
@@ -150,9 +152,9 @@ def _wholes(text, section):
 
 
 @LAW
-@given(SECTIONS, KNOBS)
+@given(SECTIONS, SETTINGS)
 def test_overlap_is_bounded_whole_sentences_of_prose_and_within_a_section(
-    words, document_of, sections, knobs
+    words, document_of, sections, limits
 ):
     document = document_of(sections)
     text = document.text
@@ -164,12 +166,12 @@ def test_overlap_is_bounded_whole_sentences_of_prose_and_within_a_section(
         for block in prose
         for start, _ in sentence_spans(text[block.start : block.end])
     }
-    for before, after in pairwise(chunk(document, words, knobs)):
+    for before, after in pairwise(chunk(document, words, limits)):
         if after.start >= before.end:
             continue
         repeated = text[after.start : before.end]
         assert before.section_path == after.section_path
-        assert words.count(repeated) <= 2 * knobs.passage_overlap * words.count(after.text) + 1
+        assert words.count(repeated) <= 2 * limits.passage_overlap * words.count(after.text) + 1
         assert not any(block.start < before.end and after.start < block.end for block in fixed)
         own = before.end + len(text[before.end :]) - len(text[before.end :].lstrip())
         if own in openings and any(b.start <= after.start < b.end for b in prose):
@@ -177,10 +179,10 @@ def test_overlap_is_bounded_whole_sentences_of_prose_and_within_a_section(
 
 
 @LAW
-@given(SECTIONS, KNOBS)
-def test_the_same_document_gives_the_same_passages(words, document_of, sections, knobs):
+@given(SECTIONS, SETTINGS)
+def test_the_same_document_gives_the_same_passages(words, document_of, sections, limits):
     document = document_of(sections, "Guide")
-    assert chunk(document, words, knobs) == chunk(document, words, knobs)
+    assert chunk(document, words, limits) == chunk(document, words, limits)
 
 
 @settings(max_examples=40, deadline=None)

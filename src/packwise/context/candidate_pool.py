@@ -218,15 +218,12 @@ def build_pool(
 
 def unread_entries(candidates: Sequence[Candidate]) -> list[PoolEntry]:
     """The candidates, best final score first, not analyzed: the whole text is one unit."""
-    nothing = passage_features("")
-    return [
-        PoolEntry(
-            *(found.key, found.passage, found.scores, rank),
-            replace(nothing, units=((0, len(found.passage.text)),)),
-            *(None, None, NO_ANSWER, 0),
-        )
-        for rank, found in enumerate(_best_first(candidates), start=1)
-    ]
+    entries: list[PoolEntry] = []
+    for rank, found in enumerate(_best_first(candidates), start=1):
+        whole = replace(passage_features(""), units=((0, len(found.passage.text)),))
+        entry = (found.key, found.passage, found.scores, rank, whole, None, None, NO_ANSWER, 0)
+        entries.append(PoolEntry(*entry))
+    return entries
 
 
 def _final(scores: Scores) -> float:
