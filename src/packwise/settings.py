@@ -360,7 +360,8 @@ class Settings:
 
 def _checked(f: Field[Any], name: str, raw: Any) -> Any:
     """``raw`` as a value of the setting; ``name`` is what the caller called it."""
-    default, (low, high) = f.default, f.metadata["bounds"]
+    default: Any = f.default
+    low, high = f.metadata["bounds"]
     value: Any = raw
     if isinstance(raw, str):
         value = _parsed(raw.strip(), default)

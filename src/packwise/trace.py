@@ -24,7 +24,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DroppedCandidate:
     """A candidate that was dropped, and the one reason for it."""
 
     id: str
@@ -37,7 +37,7 @@ class Trace:
     """The record of one question, written by the stages as they run."""
 
     stages: list[Stage] = field(default_factory=list[Stage])
-    dropped: list[Drop] = field(default_factory=list[Drop])
+    dropped: list[DroppedCandidate] = field(default_factory=list[DroppedCandidate])
     degraded: list[str] = field(default_factory=list[str])
 
     @contextmanager
@@ -52,7 +52,7 @@ class Trace:
             stage.ms = (time.perf_counter() - started) * 1000.0
 
     def drop(self, id: str, stage: str, reason: str) -> None:
-        self.dropped.append(Drop(id, stage, reason))
+        self.dropped.append(DroppedCandidate(id, stage, reason))
 
     def timings_ms(self) -> dict[str, float]:
         """Milliseconds per stage, in the order in which they ran."""
