@@ -22,7 +22,7 @@ def no_metadata() -> Mapping[str, str]:
 
 
 class BlockKind(StrEnum):
-    """What a block of a section is; code and tables are never torn when chunked."""
+    """The kind of a block; code and tables are never split when chunked."""
 
     TEXT = "text"
     LIST = "list"
@@ -62,8 +62,8 @@ class Section:
 class Link:
     """A reference from a document to another one.
 
-    ``href`` is what the author wrote, made absolute within the source (a document id
-    or a URL); ``target`` is the document of the same store it leads to, once resolved.
+    ``href`` is what the author wrote, made absolute within the source (a document id or a
+    URL); ``target`` is the document of the same store it points to, once resolved.
     ``anchor`` is the linked text, at ``start`` in the linking document.
     """
 
@@ -79,7 +79,7 @@ class Document:
     """One article: a file, a page, a row of a corpus.
 
     ``id`` is unique and stable within its source (a relative path, a URL, a corpus id).
-    ``source_hash`` identifies the bytes it was read from: equal hash, nothing to do.
+    ``source_hash`` identifies the bytes it was read from: an equal hash means no change.
     """
 
     id: str
@@ -95,7 +95,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a section, the unit that is embedded, ranked and cited."""
+    """A part of a section: the unit that is embedded, ranked and cited."""
 
     id: str
     document: str
@@ -117,13 +117,13 @@ class Passage:
 
     @property
     def heading(self) -> str:
-        """Title and section path on one line, as carried in front of the text."""
+        """Title and section path on one line, as indexed before the text."""
         parts = [self.doc_title, *self.section_path]
         return " > ".join(part for i, part in enumerate(parts) if part and part not in parts[:i])
 
     @property
     def indexed_text(self) -> str:
-        """What is embedded and searched: the heading, then the text."""
+        """The text that is embedded and searched: the heading, then the text."""
         heading = self.heading
         return f"{heading}\n{self.text}" if heading else self.text
 
@@ -134,7 +134,7 @@ def passage_id(document_id: str, order_index: int) -> str:
 
 
 def content_hash(*parts: str) -> str:
-    """A 128-bit hash of texts, as hex; parts cannot run into one another."""
+    """A 128-bit hash of texts, as hex; the borders between the parts count."""
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

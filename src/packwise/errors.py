@@ -1,32 +1,32 @@
-"""Every exception a caller of Packwise can meet.
+"""Every exception that Packwise raises on purpose.
 
     PackwiseError
     ├── UsageError              the call or the command line is wrong (exit code 2)
-    │   └── SettingError        a knob has a value it cannot take
+    │   └── SettingError        a setting has an invalid value
     ├── SourceError             a document or folder cannot be read
     ├── ModelError              a model cannot be used
     │   ├── ModelMissing        not found on this machine
     │   ├── ModelCorrupt        found, but its bytes are not the expected ones
     │   └── CallFailed          a language model did not answer
     ├── StoreError              a store cannot be used
-    │   ├── StoreMissing        nothing is there
-    │   ├── NotAStore           something else is there
+    │   ├── StoreMissing        there is nothing at that place
+    │   ├── NotAStore           there is something else at that place
     │   ├── StoreBusy           another process is writing
     │   ├── StoreFull           no room left on the disk
-    │   ├── StoreUnreachable    its server does not answer, or does not let us in
-    │   ├── StoreTimeout        its server took longer than it was allowed to
+    │   ├── StoreUnreachable    its server does not answer or refuses access
+    │   ├── StoreTimeout        its server took too long
     │   └── EmbedderMismatch    the store was built with another embedder
     └── DataError               an evaluation data set or a golden file is malformed
 
-Each message is one line that says what is wrong; ``fix`` is the command or the
-action that mends it, and is part of ``str(error)``.
+Each message is one line that says what is wrong; ``fix`` is the command or the action that
+fixes it, and is part of ``str(error)``.
 """
 
 from __future__ import annotations
 
 
 class PackwiseError(Exception):
-    """Base of all errors raised on purpose; ``str()`` is fit to show a user."""
+    """Base of all errors; ``str(error)`` can be shown to a user."""
 
     exit_code = 1
 
@@ -46,7 +46,7 @@ class UsageError(PackwiseError):
 
 
 class SettingError(UsageError):
-    """A knob has a value it cannot take."""
+    """A setting has an invalid value."""
 
 
 class SourceError(PackwiseError):
@@ -62,15 +62,15 @@ class ModelMissing(ModelError):
 
 
 class ModelCorrupt(ModelError):
-    """The model's files are there, but their bytes are not the expected ones."""
+    """The model's files do not have the expected bytes."""
 
 
 class CallFailed(ModelError):
     """A language model did not answer.
 
-    ``reason`` is a few words that never quote the server, so it is fit for a log;
-    ``retryable`` says whether the same call may work in a moment, ``pause`` how many
-    seconds the server asked to wait.
+    ``reason`` is a few words that never quote the server, so it can be logged. ``retryable``
+    says whether the same call may work later, ``pause`` how many seconds the server asked to
+    wait.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class StoreMissing(StoreError):
 
 
 class NotAStore(StoreError):
-    """Something is there, but it is not a store."""
+    """There is something at that place, but it is not a store."""
 
 
 class StoreBusy(StoreError):
@@ -106,15 +106,15 @@ class StoreBusy(StoreError):
 
 
 class StoreFull(StoreError):
-    """The disk has no room left; what was stored before is untouched."""
+    """The disk is full; stored content is unchanged."""
 
 
 class StoreUnreachable(StoreError):
-    """The store's server does not answer, or does not let us in."""
+    """The store's server does not answer or refuses access."""
 
 
 class StoreTimeout(StoreError):
-    """The store's server took longer than it was allowed to."""
+    """The store's server took too long."""
 
 
 class EmbedderMismatch(StoreError):

@@ -8,22 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
-from packwise.candidates import (
-    EXPANSIONS,
-    FUSIONS,
-    GRAPHS,
-    PACKING_POLICIES,
-    RERANKERS,
-    Expansion,
-    Fusion,
-    GraphRanking,
-    PackingPolicy,
-    Reranker,
-)
+from packwise.candidates import Expansion, Fusion, GraphRanking, PackingPolicy, Reranker
 from packwise.errors import SettingError
 
 PREFIX = "PACKWISE_"
@@ -38,26 +28,15 @@ def setting(
     variable: str,
     meaning: str,
     why: str,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
+    bounds: tuple[float | None, float | None] = (None, None),
 ) -> Any:
-    """A field of ``Settings``.
+    """A field of ``Settings``; the type of the field says which texts it takes.
 
     ``variable`` is its environment variable. One without the prefix is the specification's
     name: it works as an alias, and the variable is the same name with the prefix.
     """
-    own = variable.startswith(PREFIX)
-    meta = {
-        "env": variable if own else PREFIX + variable,
-        "alias": "" if own else variable,
-        "meaning": meaning,
-        "why": why,
-        "low": low,
-        "high": high,
-        "choices": choices,
-    }
+    env, alias = (variable, "") if variable.startswith(PREFIX) else (PREFIX + variable, variable)
+    meta = {"env": env, "alias": alias, "meaning": meaning, "why": why, "bounds": bounds}
     return field(default=default, metadata=meta)
 
 
@@ -89,7 +68,7 @@ class Settings:
         "PACKWISE_THREADS",
         "cores the models may use; 0 means all cores of this process",
         "embedding is the slowest part of a build, and it scales with cores",
-        low=0,
+        bounds=(0, None),
     )
 
     # Chunking
@@ -98,16 +77,14 @@ class Settings:
         "PACKWISE_PASSAGE_TOKENS",
         "largest passage with its heading, in the embedder's tokens",
         "a few paragraphs: enough to answer from, and well inside the embedder's window",
-        low=32,
-        high=8192,
+        bounds=(32, 8192),
     )
     passage_overlap: float = setting(
         0.125,
         "PACKWISE_PASSAGE_OVERLAP",
         "share of a passage that is repeated in the next one",
         "a sentence or two: an answer that crosses a border stays whole in one passage",
-        low=0,
-        high=0.5,
+        bounds=(0, 0.5),
     )
 
     # Retrieval
@@ -116,31 +93,27 @@ class Settings:
         "RETRIEVAL_K_BASE",
         "candidates per search leg before fusion",
         "the specification's value; a list of 10 needs a few more than 10",
-        low=1,
-        high=1000,
+        bounds=(1, 1000),
     )
     vector_weight: float = setting(
         0.7,
         "HYBRID_VECTOR_WEIGHT",
         "weight of the vector leg",
         "the specification's value, and the best mean nDCG@10 over six data sets",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     keyword_weight: float = setting(
         0.3,
         "HYBRID_KEYWORD_WEIGHT",
         "weight of the keyword leg",
         "the rest of the vector weight",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     fusion: Fusion = setting(
         "weighted",
         "PACKWISE_FUSION",
         "how the search legs become one list",
         "ranks better than rrf on the evaluated data sets",
-        choices=FUSIONS,
     )
     completion: bool = setting(
         True,
@@ -159,60 +132,54 @@ class Settings:
         "PACKWISE_GRAPH_RANKING",
         "names leads from the best passages to passages that share a name with them",
         "more recall on questions that need two articles, no loss elsewhere",
-        choices=GRAPHS,
     )
     reranker: Reranker = setting(
         "off",
         "RERANKER",
         "crossencoder reads question and passage together; mmr spreads the list out",
         "a cross-encoder costs several times the search it improves",
-        choices=RERANKERS,
     )
     rerank_pool: int = setting(
         24,
         "PACKWISE_RERANK_POOL",
         "candidates the reranker reads",
         "about a second on two cores; more candidates change little",
-        low=1,
-        high=1000,
+        bounds=(1, 1000),
     )
     rerank_topk: int = setting(
         12,
         "RERANK_TOPK",
         "passages a context is chosen from after reranking",
         "the specification's value",
-        low=1,
-        high=1000,
+        bounds=(1, 1000),
     )
     cross_encoder_weight: float = setting(
         0.2,
         "PACKWISE_CROSS_ENCODER_WEIGHT",
         "weight of the cross-encoder's score beside the first stage's",
         "alone it ranks worse where question and passage share few words",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     mmr_alpha: float = setting(
         0.5,
         "MMR_ALPHA",
         "weight of relevance against novelty in mmr",
         "the specification's value",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     query_cache: int = setting(
         256,
         "PACKWISE_QUERY_CACHE",
         "searches kept in memory; 0 keeps none",
         "enough for the repeats of a page or an agent, at a few megabytes",
-        low=0,
+        bounds=(0, None),
     )
     query_cache_seconds: float = setting(
         60.0,
         "PACKWISE_QUERY_CACHE_SECONDS",
         "how long a search is kept in memory",
         "repeats come within a minute; older entries only cost memory",
-        low=0,
+        bounds=(0, None),
     )
 
     # Answering
@@ -221,15 +188,13 @@ class Settings:
         "CONTEXT_CONFIDENCE_THRESHOLD",
         "confidence below which a question is not answered from the store",
         "the specification's value; a calibrated store brings its own unless you set this",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     synthesis: Literal["auto", "off"] = setting(
         "auto",
         "PACKWISE_SYNTHESIS",
         "auto lets a configured language model write answers; off never sends anything",
         "a key in the environment is a request to use it",
-        choices=("auto", "off"),
     )
     llm_url: str = setting(
         "",
@@ -248,14 +213,12 @@ class Settings:
         "PACKWISE_SENTENCE_JUDGE",
         "what, beside words, picks the sentences of an extractive answer",
         "finds answers in other words than the question's; off is faster",
-        choices=("embedder", "off"),
     )
     expansion: Expansion = setting(
         "off",
         "PACKWISE_EXPANSION",
         "other phrasings of a question: from the language model, or from the store itself",
         "llm sends the question to a server, and each phrasing is one more search",
-        choices=EXPANSIONS,
     )
 
     # Context packing
@@ -264,15 +227,14 @@ class Settings:
         "PACKWISE_CONTEXT_CANDIDATES",
         "passages a context is chosen from",
         "the answer is rarely further down, and packing stays within milliseconds",
-        low=1,
-        high=1000,
+        bounds=(1, 1000),
     )
     context_token_budget: int = setting(
         8000,
         "CONTEXT_TOKEN_BUDGET",
         "largest context, in tokens",
         "the specification's value",
-        low=0,
+        bounds=(0, None),
     )
     tokenizer_model: str = setting(
         "gpt-4o-2024-11-20",
@@ -285,59 +247,54 @@ class Settings:
         "PACKWISE_TOKEN_COUNTS",
         "local counts Claude's tokens with a margin; api asks Claude for each context",
         "local needs no network and no key",
-        choices=("local", "api"),
     )
     packing_policy: PackingPolicy = setting(
         "coverage",
         "PACKWISE_PACKING_POLICY",
         "how passages are chosen for a context",
         "its contexts contain the answer most often",
-        choices=PACKING_POLICIES,
     )
     packing_per_doc_cap: int = setting(
         2,
         "PACKING_PER_DOC_CAP",
         "passages per document before further ones count less",
         "the specification's value; it keeps one long document from filling the context",
-        low=1,
+        bounds=(1, None),
     )
     packing_per_section_cap: int = setting(
         1,
         "PACKING_PER_SECTION_CAP",
         "passages per section, unless they continue each other",
         "the specification's value; passages of one section repeat each other",
-        low=1,
+        bounds=(1, None),
     )
     packing_novelty_alpha: float = setting(
         0.5,
         "PACKING_NOVELTY_ALPHA",
         "weight of novelty against relevance; 0 is relevance alone",
         "the specification's value",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     packing_answerability_bonus: float = setting(
         0.1,
         "PACKING_ANSWERABILITY_BONUS",
         "added to the score of a passage that looks like an answer, times 0.5 to 1.5",
         "the specification's value; it decides between passages of similar score",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     packing_token_price: float = setting(
         0.015,
         "PACKWISE_PACKING_TOKEN_PRICE",
         "share of the expected answer that 1000 tokens must add; 0 fills the budget",
         "halves the tokens of most contexts and keeps the answer in them",
-        low=0,
+        bounds=(0, None),
     )
     packing_quality_threshold: float = setting(
         0.3,
         "PACKWISE_QUALITY_THRESHOLD",
         "section quality below which a passage is a stub",
         "the specification's value: it excludes stubs of under 20 words",
-        low=0,
-        high=1,
+        bounds=(0, 1),
     )
     section_reunification: bool = setting(
         True,
@@ -374,7 +331,7 @@ class Settings:
             names = (f.metadata["env"], f.metadata["alias"])
             variable = next((name for name in names if environment.get(name)), None)
             if variable is not None and overrides.get(f.name) is None:
-                values[f.name] = _checked(variable, environment[variable], f.default, f.metadata)
+                values[f.name] = _checked(f, variable, environment[variable])
                 origins[f.name] = variable
         return cls(**values)._with(origins, overrides)
 
@@ -395,26 +352,22 @@ class Settings:
             raise SettingError(
                 f"no such setting: {', '.join(sorted(unknown))}", fix="packwise settings"
             )
-        given = {
-            name: _checked(name, value, known[name].default, known[name].metadata)
-            for name, value in overrides.items()
-            if value is not None
-        }
+        given = {k: _checked(known[k], k, v) for k, v in overrides.items() if v is not None}
         copy = type(self)(**{**{name: getattr(self, name) for name in known}, **given})
         object.__setattr__(copy, "_origins", {**origins, **dict.fromkeys(given, OVERRIDE)})
         return copy
 
 
-def _checked(name: str, raw: Any, default: Any, meta: Mapping[str, Any]) -> Any:
-    """``raw`` as the type of ``default``, within the setting's bounds."""
+def _checked(f: Field[Any], name: str, raw: Any) -> Any:
+    """``raw`` as a value of the setting; ``name`` is what the caller called it."""
+    default: Any = f.default
+    low, high = f.metadata["bounds"]
     value: Any = raw
     if isinstance(raw, str):
         value = _parsed(raw.strip(), default)
     elif isinstance(default, float) and isinstance(raw, int) and not isinstance(raw, bool):
         value = float(raw)
-    low, high = cast("float | None", meta["low"]), cast("float | None", meta["high"])
-    choices = cast("tuple[str, ...]", meta["choices"])
-    takes = ""
+    takes, choices = "", get_args(_types()[f.name])
     if type(value) is not type(default):
         kinds = {bool: "on or off", int: "a whole number", float: "a number", str: "text"}
         takes = kinds[type(default)]
@@ -425,6 +378,11 @@ def _checked(name: str, raw: Any, default: Any, meta: Mapping[str, Any]) -> Any:
     if takes:
         raise SettingError(f"{name} takes {takes}, not {raw!r}", fix="packwise settings")
     return value
+
+
+@cache
+def _types() -> dict[str, Any]:
+    return get_type_hints(Settings)
 
 
 def _parsed(raw: str, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What each stage did: how long it took, what it saw, what it dropped and why."""
+"""What each stage did: how long it took, what it noted, what it dropped and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRACE_VERSION = 1
 
 @dataclass(slots=True)
 class Stage:
-    """One line of the record; ``notes`` holds plain JSON values."""
+    """One stage of a trace; ``notes`` are plain JSON values."""
 
     name: str
     ms: float = 0.0
@@ -24,8 +24,8 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    """A candidate that did not go on, and the one reason for it."""
+class DroppedCandidate:
+    """A candidate that was dropped, and the one reason for it."""
 
     id: str
     stage: str
@@ -34,15 +34,15 @@ class Drop:
 
 @dataclass(slots=True)
 class Trace:
-    """The record of one question, filled in by the stages as they run."""
+    """The record of one question, written by the stages as they run."""
 
     stages: list[Stage] = field(default_factory=list[Stage])
-    dropped: list[Drop] = field(default_factory=list[Drop])
+    dropped: list[DroppedCandidate] = field(default_factory=list[DroppedCandidate])
     degraded: list[str] = field(default_factory=list[str])
 
     @contextmanager
     def stage(self, name: str) -> Generator[Stage]:
-        """Time a stage and keep it, also when it raises."""
+        """Time a stage and record it, even if it raises."""
         stage = Stage(name)
         self.stages.append(stage)
         started = time.perf_counter()
@@ -52,10 +52,10 @@ class Trace:
             stage.ms = (time.perf_counter() - started) * 1000.0
 
     def drop(self, id: str, stage: str, reason: str) -> None:
-        self.dropped.append(Drop(id, stage, reason))
+        self.dropped.append(DroppedCandidate(id, stage, reason))
 
     def timings_ms(self) -> dict[str, float]:
-        """Milliseconds by stage name, in the order in which they ran."""
+        """Milliseconds per stage, in the order in which they ran."""
         timings: dict[str, float] = {}
         for stage in self.stages:
             timings[stage.name] = round(timings.get(stage.name, 0.0) + stage.ms, 3)

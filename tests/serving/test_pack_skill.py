@@ -103,10 +103,10 @@ def test_a_skill_tells_the_threshold_that_counts_and_no_names_where_there_are_no
     notes_pack, tmp_path
 ):
     plain = (write_skill(str(notes_pack), tmp_path / "a").folder / "SKILL.md").read_text("utf-8")
-    assert "Below 0.5 the pack holds little" in plain
+    assert "Below 0.5 the pack has little" in plain
     own = copy_calibrated(notes_pack, tmp_path / "own", says=0.4, threshold=0.72)
     text = (write_skill(str(own), tmp_path / "b").folder / "SKILL.md").read_text("utf-8")
-    assert "Below 0.72 the answer is too unlikely" in text
+    assert "Below 0.72 the pack is unlikely" in text
     (tmp_path / "one.md").write_text("# Backups\n\nThe database is backed up every night.\n")
     build_pack([str(tmp_path / "one.md")], str(tmp_path / "nameless"))
     nameless = write_skill(str(tmp_path / "nameless"), tmp_path / "c")

@@ -10,26 +10,23 @@ import click
 from packwise import __version__
 from packwise.errors import PackwiseError
 
-# Name, module and one line of help. A command's module is imported when it is used.
+# A command is imported from the module of its name when it is used.
 _COMMANDS = {
-    "build": ("packwise.cli.build:build", "Turn documents into a pack."),
-    "search": ("packwise.cli.search:search", "Find the best passages for a query."),
-    "context": ("packwise.cli.context:context", "Pack the passages that answer a question."),
-    "ask": ("packwise.cli.ask:ask", "Answer a question, with sources."),
-    "serve": ("packwise.cli.serve:serve", "Answer over HTTP, and manage its keys."),
-    "copy": ("packwise.cli.copy:copy", "Copy a store to another place, including embeddings."),
-    "mcp": ("packwise.cli.mcp:mcp", "Offer stores to agents as tools."),
-    "pack": ("packwise.cli.pack:pack", "Show, check, install and remove packs."),
-    "db": ("packwise.cli.db:db", "Keep knowledge nodes in a PostgreSQL database."),
-    "models": ("packwise.cli.models:models", "List, verify and download the models."),
-    "settings": (
-        "packwise.cli.settings:settings",
-        "Show every setting and its origin.",
-    ),
-    "eval": ("packwise.cli.evaluate:evaluate", "Measure retrieval on judged questions."),
-    "calibrate": ("packwise.cli.calibrate:calibrate", "Fit a store's confidence to its answers."),
-    "bench": ("packwise.cli.bench:bench", "Measure speed on this machine."),
-    "demo": ("packwise.cli.demo:demo", "Build a small pack and search it."),
+    "build": "Turn documents into a pack.",
+    "search": "Find the best passages for a query.",
+    "context": "Pack the passages that answer a question.",
+    "ask": "Answer a question, with sources.",
+    "serve": "Answer over HTTP, and manage its keys.",
+    "copy": "Copy a store to another place, including embeddings.",
+    "mcp": "Offer stores to agents as tools.",
+    "pack": "Show, check, install and remove packs.",
+    "db": "Keep knowledge nodes in a PostgreSQL database.",
+    "models": "List, verify and download the models.",
+    "settings": "Show every setting and its origin.",
+    "eval": "Measure retrieval on judged questions.",
+    "calibrate": "Fit a store's confidence to its answers.",
+    "bench": "Measure speed on this machine.",
+    "demo": "Build a small pack and search it.",
 }
 
 
@@ -42,13 +39,13 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        name = "evaluate" if cmd_name == "eval" else cmd_name
+        command: click.Command = getattr(import_module(f"packwise.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+            formatter.write_dl(list(_COMMANDS.items()))
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

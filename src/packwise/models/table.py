@@ -142,24 +142,9 @@ _POTION = _build(
 # equal quantiles of the model and of all-MiniLM-L6-v2, whose cosine is the scale. At 0.5 as many
 # on-topic questions are refused as off-topic ones admitted (bge 5.4%, potion 8.8%): MiniLM's own
 # quantile refuses 21% of the on-topic ones, and half of squad2 would be off-topic.
-_BGE_GATE: Knots = (
-    (0.0, 0.0),
-    (0.477, 0.154),
-    (0.525, 0.211),
-    (0.634, 0.5),
-    (0.765, 0.638),
-    (0.859, 0.804),
-    (1.0, 1.0),
-)
-_POTION_GATE: Knots = (
-    (0.0, 0.0),
-    (0.24, 0.154),
-    (0.306, 0.211),
-    (0.446, 0.5),
-    (0.641, 0.638),
-    (0.792, 0.804),
-    (1.0, 1.0),
-)
+_GATE_SCALE = (0.0, 0.154, 0.211, 0.5, 0.638, 0.804, 1.0)
+_BGE_GATE = tuple(zip((0.0, 0.477, 0.525, 0.634, 0.765, 0.859, 1.0), _GATE_SCALE, strict=True))
+_POTION_GATE = tuple(zip((0.0, 0.24, 0.306, 0.446, 0.641, 0.792, 1.0), _GATE_SCALE, strict=True))
 
 MODELS: tuple[ModelSpec, ...] = (
     ModelSpec(
