@@ -52,7 +52,7 @@ async def docs(request: Request) -> Response:
             return " | ".join(str(value) for value in schema["enum"])
         text = str(schema.get("const", schema.get("type", "any")))
         low, high = schema.get("minimum"), schema.get("maximum")
-        return text if low is None or high is None else f"{text} {low:,} to {high:,}"
+        return text if low is None or high is None else f"{text} {low:,.10g} to {high:,.10g}"
 
     templates = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True)
     templates.filters["code"] = _with_code
