@@ -7,13 +7,19 @@ from typing import Any
 
 import click
 
-from packwise.cli.serve import limits_of, listen, listen_options, missing_extra, required_keys
+from packwise.cli.serve import KEYS_FILE, NO_KEYS, limits_of, listen, missing_extra, required_keys
 
 
 @click.command()
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")
 @click.option("--http", is_flag=True, help="Serve at /mcp over HTTP instead of stdio.")
-@listen_options(8001)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8001, show_default=True, help="The port; 0: any free port.")
+@KEYS_FILE
+@NO_KEYS
+@click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any.")
+@click.option("--running", default=None, type=int, help="Questions to work on at once.")
+@click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
 def mcp(
     stores: tuple[str, ...],
     http: bool,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,31 +17,11 @@ if TYPE_CHECKING:
     from packwise.serving.limits import Limits
     from packwise.serving.store_registry import StoreRegistry
 
-_KEYS_FILE = click.option(
+KEYS_FILE = click.option(
     "--keys", "keys_file", default=None, metavar="FILE", help="The file with the API keys."
 )
+NO_KEYS = click.option("--no-keys", is_flag=True, help="Require no key; on loopback only.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_HOST = click.option(
-    "--host", default="127.0.0.1", show_default=True, help="The address to listen on."
-)
-_LISTEN = (
-    _KEYS_FILE,
-    click.option("--no-keys", is_flag=True, help="Require no key; on a loopback address only."),
-    click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any."),
-    click.option("--running", default=None, type=int, help="Questions to work on at once."),
-    click.option("--deadline", default=None, type=float, help="Seconds a request may take."),
-)
-
-
-def listen_options(port: int) -> Callable[[Any], Any]:
-    """The options of a command that listens on a port."""
-
-    listen_on = click.option(
-        "--port", default=port, show_default=True, help="The port; 0: any free port."
-    )
-    return lambda command: reduce(
-        lambda wrapped, option: option(wrapped), (*reversed(_LISTEN), listen_on, _HOST), command
-    )
 
 
 class _StoresOrKeys(click.Group):
@@ -66,9 +45,15 @@ def serve() -> None:
 
 @serve.command()
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")
-@listen_options(8000)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8000, show_default=True, help="The port; 0: any free port.")
+@KEYS_FILE
+@NO_KEYS
+@click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any.")
 @click.option("--burst", default=None, type=int, help="Requests a key may send at once.")
+@click.option("--running", default=None, type=int, help="Questions to work on at once.")
 @click.option("--waiting", default=None, type=int, help="Questions that may wait in the queue.")
+@click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
 @click.option("--body-bytes", default=None, type=int, help="Largest request body.")
 @click.option("--question", default=None, type=int, help="Longest question, in characters.")
 @click.option("--traces", default=None, type=int, help="Traces to keep in memory.")
@@ -183,7 +168,7 @@ def keys() -> None:
 @click.option("--acl", multiple=True, metavar="G", help="A group of the tenant; may be repeated.")
 @click.option("--all", "unbound", is_flag=True, help="It sees the documents of every tenant.")
 @click.option("--label", default="", help="What the key is for.")
-@_KEYS_FILE
+@KEYS_FILE
 @_JSON
 def add(
     tenant: str | None,
@@ -203,7 +188,7 @@ def add(
 
 
 @keys.command("list")
-@_KEYS_FILE
+@KEYS_FILE
 @_JSON
 def list_keys(keys_file: str | None, as_json: bool) -> None:
     """List the keys: their ids and what they may see, never the keys themselves."""
@@ -238,7 +223,7 @@ def list_keys(keys_file: str | None, as_json: bool) -> None:
 
 @keys.command()
 @click.argument("id")
-@_KEYS_FILE
+@KEYS_FILE
 def revoke(id: str, keys_file: str | None) -> None:
     """Revoke a key. A running server refuses it at once."""
     gone = _ring(keys_file).revoke(id)

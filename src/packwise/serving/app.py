@@ -29,7 +29,7 @@ from packwise.serving.store_registry import StoreRegistry
 
 _GROUPS = (questions, articles, nodes, chat, operations, page)
 ROUTES: tuple[BaseRoute, ...] = tuple(r for group in _GROUPS for r in group.router.routes)
-_WITHOUT_KEY = {"/healthz", "/readyz", "/openapi.json", "/docs", "/", "/{file}"}
+_WITHOUT_KEY = {"/healthz", "/readyz", "/openapi.json", "/docs", "/docs.css", "/", "/{file}"}
 
 
 class _Api(FastAPI):

@@ -121,7 +121,7 @@ class _Completion:
         }
 
     def extra(self, answer: Answer) -> dict[str, Any]:
-        record = answer_record(self.context.state, self.context.caller, self.store, answer)
+        record = answer_record(self.context, self.store, answer)
         return {name: record[name] for name in _EXTRA}
 
     async def chunks(self) -> AsyncIterator[bytes]:

@@ -24,12 +24,12 @@ from packwise.serving import operations
 from packwise.serving.api_errors import ApiError, api_error
 from packwise.serving.app import app_of
 from packwise.serving.articles import article_of
-from packwise.serving.callers import LOCAL, Caller
+from packwise.serving.callers import LOCAL
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.models import GateRecord
 from packwise.serving.questions import answer_record, ask_options, context_record, search_record
-from packwise.serving.state import ServerState
+from packwise.serving.state import RequestContext, ServerState
 from packwise.serving.store_registry import ServedStore, StoreRegistry
 
 INSTRUCTIONS = (
@@ -181,11 +181,12 @@ class _Tools:
         k: Annotated[int, Field(ge=1, le=50, description="Number of passages.")] = 5,
     ) -> SearchToolResult:
         """Find the passages of a pack that best match a query, with their sources and scores."""
-        caller = _caller(ctx)
+        context = self._context(ctx)
+        where = context.caller.filter(Filter())
 
         def search(store: ServedStore) -> SearchToolResult:
-            ranking = store.library.search(query, k, where=caller.filter(Filter()))
-            record = search_record(self._state, caller, store, ranking)
+            ranking = store.library.search(query, k, where=where)
+            record = search_record(context, store, ranking)
             passages = [
                 {**hit, "score": hit["scores"]["final"], "source": _source(hit)}
                 for hit in record["hits"]
@@ -207,11 +208,12 @@ class _Tools:
     ) -> ContextToolResult:
         """Pack the passages that answer a question into a text within a token budget. Each
         passage is marked [n]; write your answer from them."""
-        caller = _caller(ctx)
+        context = self._context(ctx)
+        where = context.caller.filter(Filter())
 
         def pack_passages(store: ServedStore) -> ContextToolResult:
-            packed = store.library.context(question, budget, where=caller.filter(Filter()))
-            record = context_record(self._state, caller, store, packed)
+            packed = store.library.context(question, budget, where=where)
+            record = context_record(context, store, packed)
             citations = [_source(passage) for passage in record["passages"]]
             values = {
                 **record,
@@ -236,12 +238,12 @@ class _Tools:
         """Answer a question from a pack, with the passages that the answer cites. If the pack
         contains nothing about the question, query_type is confidence_gated_fallback and there
         are no sources."""
-        caller = _caller(ctx)
-        options = ask_options(caller, caller.filter(Filter()))
+        context = self._context(ctx)
+        options = ask_options(context.caller, context.caller.filter(Filter()))
 
         def answer_question(store: ServedStore) -> AskToolResult:
             answer = store.library.ask(question, max_results=max_results, **options)
-            record = answer_record(self._state, caller, store, answer)
+            record = answer_record(context, store, answer)
             citations = [{"marker": c["marker"], **_source(c)} for c in record["citations"]]
             values = {**record, "pack": store.name, "citations": citations}
             return AskToolResult.model_validate(values)
@@ -250,7 +252,7 @@ class _Tools:
 
     async def list_packs(self, ctx: Context[Any, Any]) -> PackList:
         """List the available packs, each with its most linked articles."""
-        caller = _caller(ctx)
+        caller = self._context(ctx).caller
 
         def read(_: ServedStore) -> PackList:
             packs: list[PackSummary] = []
@@ -282,7 +284,7 @@ class _Tools:
     ) -> ArticleToolResult:
         """Read an article by its title: its text from a given character on, its sections, and
         the articles it links to."""
-        caller = _caller(ctx)
+        caller = self._context(ctx).caller
 
         def read(store: ServedStore) -> ArticleToolResult:
             article = article_of(store, caller, title)
@@ -300,6 +302,12 @@ class _Tools:
             )
 
         return await self._run(pack, read)
+
+    def _context(self, ctx: Context[Any, Any]) -> RequestContext:
+        """With the caller that the middleware found, or the user of this machine over stdio."""
+        request = ctx.request_context.request
+        caller = LOCAL if request is None else request.scope["packwise.caller"]
+        return RequestContext(self._state, caller, {})
 
     async def _run(
         self,
@@ -329,12 +337,6 @@ def _source(record: dict[str, Any]) -> dict[str, Any]:
 
 def _unique(values: Any) -> list[str]:
     return list(dict.fromkeys(values))
-
-
-def _caller(ctx: Context[Any, Any]) -> Caller:
-    """The caller that the middleware found; over standard input, the user of this machine."""
-    request = ctx.request_context.request
-    return LOCAL if request is None else request.scope["packwise.caller"]
 
 
 def run_stdio(stores: StoreRegistry, *, limits: Limits | None = None) -> None:

@@ -28,26 +28,13 @@ def _only_digits(value: Any) -> Any:
     return value
 
 
+_Digits = BeforeValidator(_only_digits)
+
 # Query parameters. A number consists of digits only: no sign, space, underscore or fraction.
 StoreName = Annotated[ShortText, Query(description="Name of the store; default: the first one.")]
-Offset = Annotated[
-    int,
-    Field(ge=0, le=10_000_000),
-    BeforeValidator(_only_digits),
-    Query(description="Number of entries to skip."),
-]
-PageSize = Annotated[
-    int,
-    Field(ge=1, le=500),
-    BeforeValidator(_only_digits),
-    Query(description="Number of entries to return."),
-]
-MaxNodes = Annotated[
-    int,
-    Field(ge=1, le=200),
-    BeforeValidator(_only_digits),
-    Query(description="Maximum number of nodes."),
-]
+Offset = Annotated[int, Field(ge=0, le=10_000_000), _Digits, Query(description="Entries to skip.")]
+PageSize = Annotated[int, Field(ge=1, le=500), _Digits, Query(description="Entries to return.")]
+MaxNodes = Annotated[int, Field(ge=1, le=200), _Digits, Query(description="Nodes to return.")]
 
 
 class _Body(BaseModel):
@@ -184,7 +171,8 @@ class GateRecord(_Result):
     passed: bool
 
 
-class _WithConfidence(_Result):
+class _Scored(_Result):
+    store: str
     confidence: float
     probability: float | None
     gate: GateRecord
@@ -229,10 +217,9 @@ class TraceContent(_Result):
     packing: dict[str, Any] | None = None
 
 
-class SearchResponse(_WithConfidence):
+class SearchResponse(_Scored):
     """Passages, best first."""
 
-    store: str
     query: str
     hits: list[SearchHit]
     timings_ms: dict[str, float]
@@ -257,10 +244,9 @@ class ContextPassage(CitedPassage):
     reduced: bool
 
 
-class ContextResponse(_WithConfidence):
+class ContextResponse(_Scored):
     """A text that fits the token budget."""
 
-    store: str
     question: str
     text: str
     tokens: int
@@ -270,10 +256,9 @@ class ContextResponse(_WithConfidence):
     trace_id: str
 
 
-class AskResponse(_WithConfidence):
+class AskResponse(_Scored):
     """An answer with its sources."""
 
-    store: str
     question: str
     answer: str
     answered_by: str
@@ -289,12 +274,11 @@ class AskResponse(_WithConfidence):
     trace_id: str
 
 
-class TraceResponse(_WithConfidence):
+class TraceResponse(_Scored):
     """The record of an earlier question."""
 
     id: str
     kind: Literal["search", "context", "ask"]
-    store: str
     at: float
     question: str
     query_type: str | None = None
@@ -321,15 +305,18 @@ class StoreList(_Result):
     stores: list[StoreRecord]
 
 
-class ArticleSummary(_Result):
-    """An article without its text."""
-
+class _ArticleFields(_Result):
     id: str
     title: str
     url: str
     lang: str
-    passages: int
     pagerank: float
+
+
+class ArticleSummary(_ArticleFields):
+    """An article without its text."""
+
+    passages: int
 
 
 class ArticleList(_Result):
@@ -368,15 +355,10 @@ class ArticleLink(_Result):
     kind: str
 
 
-class ArticleResponse(_Result):
+class ArticleResponse(_ArticleFields):
     """One article."""
 
     store: str
-    id: str
-    title: str
-    url: str
-    lang: str
-    pagerank: float
     metadata: dict[str, str]
     text: str
     sections: list[ArticleSection]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import FileResponse, HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 
@@ -52,7 +52,7 @@ async def docs(request: Request) -> Response:
             return " | ".join(str(value) for value in schema["enum"])
         text = str(schema.get("const", schema.get("type", "any")))
         low, high = schema.get("minimum"), schema.get("maximum")
-        return text if low is None or high is None else f"{text} {low:,} to {high:,}"
+        return text if low is None or high is None else f"{text} {low:,.10g} to {high:,.10g}"
 
     templates = Environment(loader=FileSystemLoader(_TEMPLATES), autoescape=True)
     templates.filters["code"] = _with_code
@@ -60,6 +60,12 @@ async def docs(request: Request) -> Response:
     page = templates.get_template("docs.html")
     text = page.render(document=document, resolve=resolve, kind=kind)
     return HTMLResponse(text, headers=_UNCHANGED)
+
+
+@router.get("/docs.css")
+async def style() -> Response:
+    """The stylesheet of that page."""
+    return FileResponse(_TEMPLATES / "docs.css", media_type="text/css", headers=_UNCHANGED)
 
 
 def _with_code(text: str | None) -> Markup:

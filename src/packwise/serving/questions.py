@@ -26,7 +26,7 @@ from packwise.serving.models import (
     SearchResponse,
     TraceResponse,
 )
-from packwise.serving.state import CurrentRequest, Json, RequestContext, ServerState, new_router
+from packwise.serving.state import CurrentRequest, Json, RequestContext, new_router
 from packwise.serving.store_registry import ServedStore
 
 router = new_router()
@@ -62,7 +62,7 @@ async def search(body: SearchRequest, context: CurrentRequest) -> Response:
     options = _retrieval_options(body, caller)
     options["alternatives"] = tuple(body.alternatives)
     ranking = await state.workers.run(lambda: store.library.search(body.query, body.k, **options))
-    record = search_record(state, caller, store, ranking)
+    record = search_record(context, store, ranking)
     if not body.trace:
         del record["trace"]
     return Json(record)
@@ -78,7 +78,7 @@ async def pack(body: ContextRequest, context: CurrentRequest) -> Response:
     packed = await state.workers.run(
         lambda: store.library.context(body.question, body.budget, **options)
     )
-    return Json(context_record(state, caller, store, packed))
+    return Json(context_record(context, store, packed))
 
 
 @router.post("/v1/ask", response_model=AskResponse, responses=EVENT_STREAM)
@@ -101,7 +101,7 @@ async def ask(body: AskRequest, context: CurrentRequest) -> Response:
         state.workers.check_capacity()
         return event_stream(_events(context, store, question, options))
     answer = await state.workers.run(lambda: store.library.ask(question, **options))
-    return Json(answer_record(state, caller, store, answer))
+    return Json(answer_record(context, store, answer))
 
 
 @router.get("/v1/trace/{id}", response_model=TraceResponse)
@@ -160,17 +160,16 @@ async def _events(
             elif isinstance(piece, str):
                 yield event("piece", {"text": piece})
             else:
-                yield event("answer", answer_record(state, context.caller, store, piece))
+                yield event("answer", answer_record(context, store, piece))
     except (ApiError, PackwiseError) as error:
         shown = api_error(error)
         assert shown is not None
         yield event("error", shown.as_dict())
 
 
-def search_record(
-    state: ServerState, caller: Caller, store: ServedStore, ranking: Ranking
-) -> dict[str, Any]:
+def search_record(context: RequestContext, store: ServedStore, ranking: Ranking) -> dict[str, Any]:
     """A ranking as JSON; its trace is kept."""
+    state, caller = context.state, context.caller
     trace = _visible_trace(ranking.trace.as_dict(), caller)
     state.metrics.observe_stages(ranking.trace.timings_ms())
     state.telemetry.stages(trace["stages"])
@@ -184,7 +183,7 @@ def search_record(
     record["gate"] = store.gate_record(
         ranking.confidence, ranking.probability, found=bool(ranking.hits)
     )
-    trace_id = _keep(state, caller, "search", store, ranking.query.text, record, trace)
+    trace_id = _keep(context, "search", store, ranking.query.text, record, trace)
     return {
         "store": store.name,
         **record,
@@ -194,23 +193,20 @@ def search_record(
     }
 
 
-def context_record(
-    state: ServerState, caller: Caller, store: ServedStore, packed: Context
-) -> dict[str, Any]:
+def context_record(context: RequestContext, store: ServedStore, packed: Context) -> dict[str, Any]:
     """A packed context as JSON; its trace is kept."""
     record = packed.as_dict()
     record["gate"] = store.gate_record(
         packed.confidence, packed.probability, found=packed.trace.candidates > 0
     )
     trace = {"packing": record["trace"]}
-    trace_id = _keep(state, caller, "context", store, packed.question, record, trace)
+    trace_id = _keep(context, "context", store, packed.question, record, trace)
     return {"store": store.name, **record, "trace_id": trace_id}
 
 
-def answer_record(
-    state: ServerState, caller: Caller, store: ServedStore, answer: Answer
-) -> dict[str, Any]:
+def answer_record(context: RequestContext, store: ServedStore, answer: Answer) -> dict[str, Any]:
     """An answer as JSON; its trace is kept."""
+    state, caller = context.state, context.caller
     record = answer.as_dict()
     trace = _visible_trace(record["trace"], caller)
     if caller.restricted:
@@ -233,23 +229,17 @@ def answer_record(
     record["gate"] = store.gate_record(
         answer.confidence, answer.probability, found=True, stages=trace["stages"]
     )
-    trace_id = _keep(state, caller, "ask", store, answer.question, record, trace)
+    trace_id = _keep(context, "ask", store, answer.question, record, trace)
     return {"store": store.name, **record, "trace": trace, "trace_id": trace_id}
 
 
 def _keep(
-    state: ServerState,
-    caller: Caller,
-    kind: str,
-    store: ServedStore,
-    question: str,
-    record: dict[str, Any],
-    trace: dict[str, Any],
+    context: RequestContext, kind: str, store: ServedStore, question: str, record: Any, trace: Any
 ) -> str:
     names = ("confidence", "probability", "gate", "query_type")
     shown = {name: record[name] for name in names if name in record}
     content = {"question": question, **shown, "trace": trace}
-    return state.traces.add(caller, kind, store.name, content)
+    return context.state.traces.add(context.caller, kind, store.name, content)
 
 
 def _visible_entities(caller: Caller, answer: Answer) -> list[str]:

@@ -37,7 +37,7 @@ class ServedStore:
     def __init__(self, name: str, library: Library, place: str = "") -> None:
         self.name = name
         self.library = library
-        self._place = place
+        self.place = place
         self._lock = threading.Lock()
         self._nodes: KnowledgeVerseAdapter | None = None
         self._version = ""
@@ -46,13 +46,13 @@ class ServedStore:
 
     def nodes(self) -> KnowledgeVerseAdapter | None:
         """The knowledge nodes of a PostgreSQL store; ``None`` for any other store."""
-        if not self._place.startswith(("postgresql://", "postgres://")):
+        if not self.place.startswith(("postgresql://", "postgres://")):
             return None
         from packwise.nodes.adapter import KnowledgeVerseAdapter
 
         with self._lock:
             if self._nodes is None:
-                self._nodes = KnowledgeVerseAdapter(self._place, settings=self.library.settings)
+                self._nodes = KnowledgeVerseAdapter(self.place, settings=self.library.settings)
             return self._nodes
 
     def title(self, document: str) -> str:
