@@ -50,19 +50,20 @@ Times were measured on two cores; compare them with one another rather than with
 
 ## Finding the right document
 
-The vector leg is bge-small-en-v1.5 (int8), the keyword leg BM25 (k1 1.2, b 0.75). `hybrid-weighted`
-is the default: weights that depend on the question, then graph ranking along names. `hybrid-rrf` has
-the weights but no graph ranking. The section after the next shows the effect of each.
-Published for SciFact, nDCG@10: BM25 .679 to .687, all-MiniLM-L6-v2 .645, BM25 with a MiniLM
-cross-encoder .688, reciprocal ranks of BM25 and bge-base .742.
+The vector leg is bge-small-en-v1.5 (int8), the keyword leg BM25 (k1 1.2, b 0.75).
+`hybrid-weighted` is the default: weights that depend on the question, then graph ranking along
+names. `hybrid-rrf` has the weights but no graph ranking. The section after the next shows the
+effect of each. Published for SciFact, nDCG@10: BM25 .679 to .687, all-MiniLM-L6-v2 .645, BM25
+with a MiniLM cross-encoder .688, reciprocal ranks of BM25 and bge-base .742.
 
 """
 
 COMPLETION = """
 ## The effect of completion
 
-Each leg returns 12 passages for a list of 10. Without completion, a passage that only one leg returned
-has no score from the other. nDCG@10, `PACKWISE_COMPLETION=off` against `on`, made by `make results`:
+Each leg returns 12 passages for a list of 10. Without completion, a passage that only one leg
+returned has no score from the other. nDCG@10, `PACKWISE_COMPLETION=off` against `on`, made by
+`make results`:
 
 | data set | off | on | difference |
 | --- | ---: | ---: | ---: |
@@ -74,48 +75,50 @@ CONTEXT_SETS = ("squad2", "spans", "hotpotqa-100")
 CONTEXTS = """
 ## What a context holds
 
-`baseline` is the plain search (0.7 and 0.3, nothing after fusion) that counts four characters as a
-token and cuts the last passage; `default` is what `packwise context` does. These are the questions of
-the half `report`. The parameters of the default policy were first fitted on every second question, some
-of these among them, and then compared with others on the half `tune` alone, by
-`python benchmarks/evidence.py "$PACKWISE_DATA"`, which changed one of them.
+`baseline` is the plain search (0.7 and 0.3, nothing after fusion) that counts four characters as
+a token and cuts the last passage; `default` is what `packwise context` does. These are the
+questions of the half `report`. The parameters of the default policy were first fitted on every
+second question, some of these among them, and then compared with others on the half `tune` alone,
+by `python benchmarks/evidence.py "$PACKWISE_DATA"`, which changed one of them.
 
-Answer recall is the share of contexts that hold a gold answer, gold recall a relevant passage. Garbage
-is the share of tokens in passages that are neither. Redundancy is 1 if nothing is repeated. Noise is
-the share of pieces under 20 words. Times are those of whole calls.
+Answer recall is the share of contexts that hold a gold answer, gold recall a relevant passage.
+Garbage is the share of tokens in passages that are neither. Redundancy is 1 if nothing is
+repeated. Noise is the share of pieces under 20 words. Times are those of whole calls.
 
 """
 
 RANKING = """
 ## The effect of weights and graph ranking
 
-Made by `python benchmarks/ranking.py "$PACKWISE_DATA"`, ten passages per question. Each figure is that of
-all questions, followed in brackets by those of the half `tune`, on which settings are chosen, and of the
-half `report`; the difference is that on `report`. Published for the full multi-hop sets, recall@5
-(HotpotQA / MuSiQue): BM25 72.2 / 41.2, ColBERTv2 79.3 / 49.2, HippoRAG 77.7 / 51.9, HippoRAG 2
-96.3 / 74.7; ours are subsets of 100 questions. The last row of SciFact is made with
-`--sets scifact --cross-encoder`, which reads 24 passages for each of 300 questions and takes minutes.
+Made by `python benchmarks/ranking.py "$PACKWISE_DATA"`, ten passages per question. Each figure is
+that of all questions, followed in brackets by those of the half `tune`, on which settings are
+chosen, and of the half `report`; the difference is that on `report`. Published for the full
+multi-hop sets, recall@5 (HotpotQA / MuSiQue): BM25 72.2 / 41.2, ColBERTv2 79.3 / 49.2, HippoRAG
+77.7 / 51.9, HippoRAG 2 96.3 / 74.7; ours are subsets of 100 questions. The last row of SciFact is
+made with `--sets scifact --cross-encoder`, which reads 24 passages for each of 300 questions and
+takes minutes.
 """
 
 STRENGTHS = """
 ## How much graph ranking depends on its parameters
 
-The parameters were chosen with these sets in view. `python benchmarks/strengths.py "$PACKWISE_DATA" --only
-graph` sets each in turn to about half and twice its value. Figures are those of the half `tune` / the half
-`report`, with at most 300 questions per set. The last two columns are the mean difference over the sets,
-weighted equally, with its 95% interval. On `tune` no other value is better beyond chance, so none was
-changed; half the bonus and twice `whole` are worse. Measure on your own documents before you rely on these
-figures.
+The parameters were chosen with these sets in view. `python benchmarks/strengths.py
+"$PACKWISE_DATA" --only graph` sets each in turn to about half and twice its value. Figures are
+those of the half `tune` / the half `report`, with at most 300 questions per set. The last two
+columns are the mean difference over the sets, weighted equally, with its 95% interval. On `tune`
+no other value is better beyond chance, so none was changed; half the bonus and twice `whole` are
+worse. Measure on your own documents before you rely on these figures.
 
 """
 
 ABLATIONS = """
 ## The effect of each stage
 
-The default compared with the default without the stage (or with it, if it is off by default), question by
-question, on the half `report`: what the stage changes, and the milliseconds it adds to a context of 500
-tokens. A star means that the 95% interval of the difference excludes zero. Made by `packwise eval ablate
-"$PACKWISE_DATA"/NAME --half report --budget 500`, with the first 300 questions of each set.
+The default compared with the default without the stage (or with it, if it is off by default),
+question by question, on the half `report`: what the stage changes, and the milliseconds it adds
+to a context of 500 tokens. A star means that the 95% interval of the difference excludes zero.
+Made by `packwise eval ablate "$PACKWISE_DATA"/NAME --half report --budget 500`, with the first
+300 questions of each set.
 """
 ABLATED = ("squad2", "hotpotqa-100")
 ABLATION_METRICS = {

@@ -21,7 +21,7 @@ ModelCorrupt ModelError ModelMissing NotAStore PackedPassage PackingPolicy Packw
 Problem Query Ranking Reranker Scores Section SettingError Settings Source SourceError Stage Store
 StoreBusy StoreError StoreFull StoreInfo StoreMissing StoreTimeout StoreUnreachable TokenCounter
 Trace Usage UsageError __version__ build build_app chunk combine_sources load_embedder open
-open_stores open_source token_counter
+open_source open_stores token_counter
 """.split()
 
 

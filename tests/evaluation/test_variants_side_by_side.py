@@ -64,7 +64,7 @@ def test_every_named_variant_differs_from_the_default(usual):
     ("text", "error", "says"),
     [
         ("psychic", UsageError, "no such variant"),
-        ("none=1", UsageError, "no such knob"),
+        ("none=1", UsageError, "no such setting"),
         ("k_base=many", SettingError, "k_base takes a whole number"),
         ("graph_ranking=sideways", SettingError, "takes one of"),
     ],

@@ -86,10 +86,10 @@ def evaluate() -> None:
     "variants",
     multiple=True,
     metavar="VARIANT",
-    help="A name or KNOB=VALUE,...; several are compared.  [default: baseline and default]",
+    help="A name or NAME=VALUE,...; several are compared.  [default: baseline and default]",
 )
 @click.option(
-    "--set", "sets", multiple=True, metavar="KNOB=VALUE", help="For all variants; can be repeated."
+    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="For all variants; can be repeated."
 )
 @click.option(
     "--report",

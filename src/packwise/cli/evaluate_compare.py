@@ -53,7 +53,7 @@ def compare(
 ) -> None:
     """Say whether variant B should replace variant A: ship, no difference or rollback.
 
-    A variant is a name, KNOB=VALUE (see `packwise settings`), or several joined by commas:
+    A variant is a name, NAME=VALUE (see `packwise settings`), or several joined by commas:
     `--b default,graph_ranking=off`. Names are those of `packwise eval ablate`, baseline, seed
     and default. Every question is put to both variants; differences are by question.
     """
@@ -141,7 +141,9 @@ def ablate(selection: QuestionChoice, as_json: bool, names: tuple[str, ...], bud
 )
 @click.option("--write", is_flag=True, help="Measure and write FILE as the new baseline.")
 @click.option("--variant", default="default", show_default=True, help="What is measured.")
-@click.option("--set", "sets", multiple=True, metavar="KNOB=VALUE", help="A knob; can be repeated.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="NAME=VALUE", help="A setting; can be repeated."
+)
 @click.option("--budget", type=click.IntRange(min=1), metavar="N", help="Tokens per context.")
 @click.option(
     "--slower",

@@ -1,6 +1,6 @@
 """Variants: named ways of searching and packing that an experiment compares.
 
-A variant is written ``NAME``, ``SETTING=VALUE`` or several of these joined by commas, as in
+A variant is written ``NAME``, ``NAME=VALUE`` or several of these joined by commas, as in
 ``seed`` or ``default,graph_ranking=off,k_base=20``. A setting goes by its name in ``packwise
 settings`` or by its environment variable.
 """
@@ -8,7 +8,7 @@ settings`` or by its environment variable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from packwise.candidates import Fusion, Mode
@@ -59,7 +59,7 @@ class Variant:
 
 def parse_variant(text: str, settings: Settings, sets: Sequence[str] = ()) -> Variant:
     """The variant that a text describes, over the given settings; ``sets`` are further
-    ``SETTING=VALUE``. The query cache is always off.
+    ``NAME=VALUE``. The query cache is always off.
 
     Raises ``UsageError`` on an unknown name, ``SettingError`` on an invalid value.
     """
@@ -78,13 +78,9 @@ def parse_variant(text: str, settings: Settings, sets: Sequence[str] = ()) -> Va
         else:
             raise UsageError(
                 f"no such variant: {part!r}",
-                fix=f"use KNOB=VALUE or one of {', '.join((*OVERRIDES, *LEGS))}",
+                fix=f"use NAME=VALUE or one of {', '.join((*OVERRIDES, *LEGS))}",
             )
-    # ``load`` converts and checks each value.
-    checked = Settings.load({}, **overrides)
-    chosen = replace(
-        settings, query_cache=0, **{name: getattr(checked, name) for name in overrides}
-    )
+    chosen = settings.override(**{"query_cache": 0, **overrides})
     return Variant(",".join(dict.fromkeys(parts)) or DEFAULT, chosen, mode)
 
 
@@ -107,6 +103,6 @@ def search_variants(
 
 def _setting(name: str) -> str:
     for known in fields(Settings):
-        if name in (known.name, known.metadata["env"]):
+        if name in (known.name, known.metadata["env"], known.metadata["alias"]):
             return known.name
-    raise UsageError(f"no such knob: {name!r}", fix="packwise settings")
+    raise UsageError(f"no such setting: {name!r}", fix="packwise settings")
