@@ -30,7 +30,7 @@ from typing import Any, Protocol
 from packwise.language.analyzer import terms as index_terms
 from packwise.language.names import KeyMatcher, names_in, phrases, title_aliases
 from packwise.stores.base import Key
-from packwise.stores.knowledge import Entity, Held, KnowledgeStore, Place
+from packwise.stores.knowledge import Entity, KnowledgeStore, PassageEntities, Place
 
 MOST_TERMS = 32
 """Distinct terms beyond which a question is a text of its own, naming things in passing."""
@@ -184,7 +184,7 @@ class Asked:
     entities: tuple[Entity, ...]
     runs: frozenset[str]
 
-    def names(self, held: Held) -> bool:
+    def names(self, held: PassageEntities) -> bool:
         """Whether a passage holds one of the named entities, or is about one."""
         return any(
             _mentions(held, entity)
@@ -239,7 +239,7 @@ class _Walk:
         self._knobs = knobs
         self._base: dict[Key, float] = dict(pool)
         self._unseen: set[Key] = set()
-        self._held: dict[Key, Held] = {}
+        self._held: dict[Key, PassageEntities] = {}
         self._reached: set[Key] = set()
         self.bonuses: dict[Key, Bonus] = {}
         self.flowed = False
@@ -297,7 +297,7 @@ class _Walk:
     def _seeds(self, most: int) -> list[Key]:
         return nsmallest(most, self._base, key=lambda key: (-self._final(key), str(key)))
 
-    def _look_at(self, seeds: Sequence[Key]) -> dict[Key, Held]:
+    def _look_at(self, seeds: Sequence[Key]) -> dict[Key, PassageEntities]:
         """What these passages hold, read once each; those that are gone are left out."""
         new = [seed for seed in seeds if seed not in self._held]
         if new:
@@ -308,7 +308,7 @@ class _Walk:
         bonus = self.bonuses.get(key)
         return bonus.final if bonus else self._base[key]
 
-    def _may_vouch(self, held: Held) -> bool:
+    def _may_vouch(self, held: PassageEntities) -> bool:
         """Whether rank may flow from a passage: it was led to, or holds what the question
         names, or is of an article all of whose title's words the question has."""
         if held.place.key in self._reached or self._asked.names(held):
@@ -316,7 +316,9 @@ class _Walk:
         aliases = (index_terms(alias) for alias in title_aliases(held.place.title))
         return any(alias and all(term in self._terms for term in alias) for alias in aliases)
 
-    def _edges(self, seeds: Mapping[Key, Held], *, by_name: bool) -> dict[Key, list[_Edge]]:
+    def _edges(
+        self, seeds: Mapping[Key, PassageEntities], *, by_name: bool
+    ) -> dict[Key, list[_Edge]]:
         followed = {seed: self._followed(held) for seed, held in seeds.items()}
         rare = {
             entity.id
@@ -341,7 +343,7 @@ class _Walk:
                 edges[seed] += self._to_places(entity, places.get(entity.id, ()), seeds[seed])
         return edges
 
-    def _followed(self, held: Held) -> list[Entity]:
+    def _followed(self, held: PassageEntities) -> list[Entity]:
         """The entities of a passage that lead to something new, the rarest first."""
         leading = [
             entity
@@ -361,7 +363,9 @@ class _Walk:
             targets = tuple(key for name in documents for key in passages.get(name, ()))
             yield _Edge("title", entity.key, strength / len(articles), targets)
 
-    def _to_places(self, entity: Entity, places: Iterable[Place], held: Held) -> Iterable[_Edge]:
+    def _to_places(
+        self, entity: Entity, places: Iterable[Place], held: PassageEntities
+    ) -> Iterable[_Edge]:
         here = held.place.article
         others = tuple(place.key for place in places if place.article != here)
         if 0 < len(others) <= self._knobs.places:
@@ -416,5 +420,5 @@ def _articles(entity: Entity, here: str = "") -> list[list[str]]:
     return list(groups.values())
 
 
-def _mentions(held: Held, entity: Entity) -> bool:
+def _mentions(held: PassageEntities, entity: Entity) -> bool:
     return any(mentioned.id == entity.id for mentioned in held.entities)

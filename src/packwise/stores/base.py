@@ -195,10 +195,6 @@ class Store(KnowledgeStore, Protocol):
         """Stored PageRank over the links; all documents of a store sum to 1."""
         ...
 
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages; those it did not read are left out."""
-        ...
-
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
     ) -> Writer:

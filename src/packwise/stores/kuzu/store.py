@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, content_hash
 from packwise.errors import NotAStore, StoreError, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER, terms
-from packwise.language.names import Extraction
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -32,12 +31,11 @@ from packwise.stores.base import (
 )
 from packwise.stores.checks import question_vector
 from packwise.stores.context_managers import Closing
-from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.keyword_index import KeywordIndex, build, build_in_memory
-from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.kuzu.cypher import check_read_only
 from packwise.stores.kuzu.database import Opened, stamp_of
-from packwise.stores.kuzu.knowledge import Known, read_known
+from packwise.stores.kuzu.knowledge import KuzuKnowledge
 from packwise.stores.kuzu.schema import INDEX
 from packwise.stores.kuzu.table import SEPARATOR, Identity, Table, indexed, read_table
 from packwise.stores.kuzu.writer import KuzuWriter
@@ -46,6 +44,7 @@ from packwise.stores.pack.rows import normalised, storable
 from packwise.stores.serialization import read_links, read_sections
 from packwise.stores.transfer import Content
 
+_T = TypeVar("_T")
 _SPARE = 16
 _ROUNDS = 4
 _KEPT_ON_DISK = 2000
@@ -92,9 +91,8 @@ class Snapshot:
             return read_table(self.opened, _declared(self.opened.path))
 
     @cached_property
-    def known(self) -> Known:
-        with self._lock:
-            return read_known(self.opened, self.table)
+    def knowledge(self) -> KuzuKnowledge:
+        return KuzuKnowledge(self.opened, self.table)
 
     @cached_property
     def keywords(self) -> KeywordIndex:
@@ -114,7 +112,7 @@ class Snapshot:
         return {keys[key]: text or "" for key, text in found}
 
 
-class KuzuStore(Closing):
+class KuzuStore(Closing, KnowledgeReader):
     """One database. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, path: Path) -> None:
@@ -270,20 +268,6 @@ class KuzuStore(Closing):
                 if name in rows
             }
 
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages."""
-        with self._current() as snapshot:
-            if not snapshot.table.state.own:
-                known, at = snapshot.known, snapshot.table.rows
-                wanted = [key for key in keys if isinstance(key, str) and key in at]
-                read = ((key, known.extraction(at[key])) for key in wanted)
-                return {key: extraction for key, extraction in read if extraction is not None}
-            rows = snapshot.opened.each(
-                "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, s.extraction",
-                [key for key in keys if isinstance(key, str)],
-            )
-            return {key: read_extraction(json.loads(text)) for key, text in rows if text}
-
     def contents(self, document_ids: Sequence[str]) -> Mapping[str, Content]:
         """Many documents at once, each with its passages and vectors."""
         found: dict[str, Content] = {}
@@ -327,38 +311,9 @@ class KuzuStore(Closing):
         with self._current() as snapshot:
             return snapshot.opened.records(query, parameters or {}, timeout_s)
 
-    def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
-        return self._knowing(lambda known: known.named(keys))
-
-    def entities_like(self, text: str, most: int) -> list[Entity]:
-        return self._knowing(lambda known: known.like(text, most))
-
-    def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
-        return self._knowing(lambda known: known.held(passages))
-
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
-        return self._knowing(lambda known: known.mentions(entities, most))
-
-    def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         with self._current() as snapshot:
-            table = snapshot.table
-            found: dict[str, list[Key]] = {}
-            for name in dict.fromkeys(documents):
-                row = table.document_rows.get(storable(name))
-                start, end = table.spans[row] if row is not None else (0, 0)
-                if start < end:
-                    last = min(end, start + max(most, 0))
-                    found[name] = [table.passages[at].key for at in range(start, last)]
-            return found
-
-    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
-        return self._knowing(lambda known: known.facts_about(keys, most))
-
-    def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
-        return self._knowing(lambda known: known.facts_of(passages))
-
-    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        return self._knowing(lambda known: known.relations_of(keys, most))
+            return read(snapshot.knowledge)
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
@@ -404,10 +359,6 @@ class KuzuStore(Closing):
             yield snapshot
         finally:
             using.__exit__(None, None, None)
-
-    def _knowing(self, ask: Callable[[Known], Any]) -> Any:
-        with self._current() as snapshot:
-            return ask(snapshot.known)
 
     def _nearest(self, snapshot: Snapshot, question: Vectors, k: int) -> list[Match]:
         """What the vector index finds, with the same cosines that any other search gives."""

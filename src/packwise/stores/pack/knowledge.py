@@ -1,222 +1,146 @@
-"""What a pack tells of entities: the reading side of ``pack_naming``.
-
-A pack built before there were entities answers with none; its next build finds them.
-"""
+"""What a pack holds about entities, as rows. A pack of schema 1 has no entities."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from packwise.language.names import Extraction, name_key
+from packwise.language.names import Extraction
 from packwise.stores.entity_extraction import read_extraction
-from packwise.stores.knowledge import (
-    Entity,
-    EntityId,
-    Held,
-    Key,
-    Place,
-    Relation,
-    StoredFact,
-    Titled,
-    first_relations,
-)
-from packwise.stores.pack.rows import batches, marks, storable
+from packwise.stores.knowledge import EntityId, EntityRow, Key, PlaceRow
+from packwise.stores.pack.rows import batches, marks
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, schema_version
 
+_KEY_RANGE = range(-(2**63), 2**63)
 _ENTITY = "e.key, e.name, e.label, e.kind, e.description, e.passages"
 _PLACE = "p.key, d.id, d.title"
 _PLACED = "JOIN passages AS p ON p.key = x.passage JOIN documents AS d ON d.key = p.document"
+_FACTS = f"""SELECT e.name, x.text, {_PLACE} FROM facts AS x
+    JOIN entities AS e ON e.key = x.entity {_PLACED}"""
 
-_Row = tuple[int, str, str, str, str, int]
+
+def integers(keys: Sequence[Key]) -> list[int]:
+    """Those keys that can be a pack's."""
+    return [key for key in keys if isinstance(key, int) and key in _KEY_RANGE]
 
 
 def counts(connection: sqlite3.Connection) -> dict[str, int]:
-    """How much the pack knows."""
-    entities, facts, relations = connection.execute(
+    """The number of entities, facts and relations; empty for a pack of schema 1."""
+    if schema_version(connection) < KNOWLEDGE_SCHEMA:
+        return {}
+    row = connection.execute(
         "SELECT (SELECT count(*) FROM entities WHERE known), (SELECT count(*) FROM facts),"
         " (SELECT count(*) FROM relations)"
     ).fetchone()
-    return {"entities": entities, "facts": facts, "relations": relations}
+    return dict(zip(("entities", "facts", "relations"), row, strict=True))
 
 
-def entities_named(connection: sqlite3.Connection, keys: Sequence[str]) -> dict[str, Entity]:
-    """The known entities of these keys, in the order asked."""
-    rows: list[_Row] = []
-    for batch in batches(_distinct(keys)):
-        rows += connection.execute(
-            f"SELECT {_ENTITY} FROM entities AS e WHERE e.known AND e.name IN ({marks(batch)})",
-            batch,
+class PackKnowledge:
+    """``KnowledgeQueries`` of one snapshot of a pack."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._has_entities = schema_version(connection) >= KNOWLEDGE_SCHEMA
+
+    def entities(self, keys: Sequence[str]) -> Iterator[EntityRow]:
+        return self._each(
+            f"SELECT {_ENTITY} FROM entities AS e WHERE e.known AND e.name IN ({{}})", keys
         )
-    found = {entity.key: entity for entity in _entities(connection, rows)}
-    return {key: found[key] for key in keys if key in found}
 
+    def entities_like(self, key: str, most: int) -> Iterator[EntityRow]:
+        words = key.split()
+        return self._select(
+            f"SELECT {_ENTITY} FROM entities AS e WHERE e.known AND"
+            + " AND ".join(["' ' || e.name || ' ' LIKE ? ESCAPE '\\'"] * len(words))
+            + " ORDER BY e.name <> ?, e.passages DESC, length(e.name), e.name LIMIT ?",
+            (*(f"% {_escaped(word)} %" for word in words), key, most),
+        )
 
-def entities_like(connection: sqlite3.Connection, text: str, most: int) -> list[Entity]:
-    """The known entities whose key holds all words of the text's key, best first."""
-    key = name_key(storable(text))
-    words = key.split()
-    if not words or most <= 0:
-        return []
-    rows = connection.execute(
-        f"SELECT {_ENTITY} FROM entities AS e WHERE e.known AND"
-        + " AND ".join(["' ' || e.name || ' ' LIKE ? ESCAPE '\\'"] * len(words))
-        + " ORDER BY e.name <> ?, e.passages DESC, length(e.name), e.name LIMIT ?",
-        (*(f"% {_escaped(word)} %" for word in words), key, most),
-    ).fetchall()
-    return _entities(connection, rows)
+    def titles(self, entities: Sequence[EntityId]) -> Iterator[tuple[EntityId, str, str]]:
+        return self._each(
+            "SELECT a.entity, d.id, d.title FROM aliases AS a JOIN documents AS d"
+            " ON d.key = a.document WHERE a.entity IN ({}) ORDER BY d.id",
+            entities,
+        )
 
-
-def entities_of(connection: sqlite3.Connection, passages: Sequence[int]) -> dict[Key, Held]:
-    """Where these passages stand and which known entities they mention."""
-    places: dict[int, Place] = {}
-    mentioned: list[tuple[int, int]] = []
-    rows: dict[int, _Row] = {}
-    for batch in batches(list(dict.fromkeys(passages))):
-        for key, document, title in connection.execute(
+    def mentioned(
+        self, passages: Sequence[Key]
+    ) -> tuple[Iterator[PlaceRow], Iterator[tuple[Key, EntityRow]]]:
+        keys = integers(passages)
+        places = self._each(
             f"SELECT {_PLACE} FROM passages AS p JOIN documents AS d ON d.key = p.document"
-            f" WHERE p.key IN ({marks(batch)})",
-            batch,
-        ):
-            places[key] = Place(key, document, title)
-        for passage, *row in connection.execute(
+            " WHERE p.key IN ({})",
+            keys,
+        )
+        rows = self._each(
             f"SELECT m.passage, {_ENTITY} FROM mentions AS m JOIN entities AS e"
-            f" ON e.key = m.entity WHERE e.known AND m.passage IN ({marks(batch)})"
+            " ON e.key = m.entity WHERE e.known AND m.passage IN ({})"
             " ORDER BY m.passage, m.entity",
-            batch,
-        ):
-            mentioned.append((passage, row[0]))
-            rows[row[0]] = (row[0], row[1], row[2], row[3], row[4], row[5])
-    entities = {entity.id: entity for entity in _entities(connection, list(rows.values()))}
-    held: dict[int, list[Entity]] = {key: [] for key in places}
-    for passage, entity in mentioned:
-        held[passage].append(entities[entity])
-    return {key: Held(places[key], tuple(held[key])) for key in passages if key in places}
+            keys,
+        )
+        return places, ((passage, tuple(row)) for passage, *row in rows)
 
-
-def mentions(
-    connection: sqlite3.Connection, entities: Sequence[int], most: int
-) -> dict[EntityId, list[Place]]:
-    """The first ``most`` passages that mention each of these entities."""
-    # One statement each stops at the last it needs; a window over all of them does not.
-    return {
-        entity: [
-            Place(*place)
-            for place in connection.execute(
+    def mentioning(
+        self, entities: Sequence[EntityId], most: int
+    ) -> Iterator[tuple[EntityId, PlaceRow]]:
+        # One statement each stops at the last row it needs; a window over all does not.
+        for entity in integers(entities):
+            for place in self._select(
                 f"SELECT {_PLACE} FROM mentions AS x {_PLACED}"
                 " WHERE x.entity = ? ORDER BY x.passage LIMIT ?",
-                (entity, max(most, 0)),
-            )
-        ]
-        for entity in entities
-    }
-
-
-def passages_of(
-    connection: sqlite3.Connection, documents: Sequence[str], most: int
-) -> dict[str, list[Key]]:
-    """The first ``most`` passages of these documents, in reading order."""
-    found: dict[str, list[Key]] = {}
-    for document in sorted(set(documents)):
-        rows = connection.execute(
-            "SELECT key FROM passages WHERE document = (SELECT key FROM documents WHERE id = ?)"
-            " ORDER BY position LIMIT ?",
-            (document, max(most, 0)),
-        ).fetchall()
-        if rows:
-            found[document] = [key for (key,) in rows]
-    return found
-
-
-def facts_about(connection: sqlite3.Connection, keys: Sequence[str], most: int) -> list[StoredFact]:
-    """The first ``most`` facts about each of these entities."""
-    found: dict[str, list[StoredFact]] = {}
-    for batch in batches(_distinct(keys)):
-        for name, text, *place in connection.execute(
-            f"SELECT e.name, x.text, {_PLACE} FROM facts AS x JOIN entities AS e"
-            f" ON e.key = x.entity {_PLACED} WHERE e.name IN ({marks(batch)})"
-            " ORDER BY e.name, d.id, p.position, x.position",
-            batch,
-        ):
-            facts = found.setdefault(name, [])
-            if len(facts) < most:
-                facts.append(StoredFact(name, text, Place(*place)))
-    return [fact for key in dict.fromkeys(keys) for fact in found.get(key, ())]
-
-
-def facts_of(
-    connection: sqlite3.Connection, passages: Sequence[int]
-) -> dict[Key, list[StoredFact]]:
-    """The facts that stand in these passages, in reading order."""
-    found: dict[Key, list[StoredFact]] = {}
-    for batch in batches(list(dict.fromkeys(passages))):
-        for name, text, *place in connection.execute(
-            f"SELECT e.name, x.text, {_PLACE} FROM facts AS x JOIN entities AS e"
-            f" ON e.key = x.entity {_PLACED} WHERE x.passage IN ({marks(batch)})"
-            " ORDER BY x.passage, x.position",
-            batch,
-        ):
-            fact = StoredFact(name, text, Place(*place))
-            found.setdefault(fact.place.key, []).append(fact)
-    return {key: found[key] for key in passages if key in found}
-
-
-def relations_of(connection: sqlite3.Connection, keys: Sequence[str], most: int) -> list[Relation]:
-    """The first ``most`` relations from or to each of these entities, none twice."""
-    wanted = _distinct(keys)
-
-    def told() -> Iterator[Relation]:
-        for batch in batches(wanted):
-            for source, relation, target, context, *place in connection.execute(
-                f"SELECT s.name, x.relation, t.name, x.context, {_PLACE} FROM relations AS x"
-                " JOIN entities AS s ON s.key = x.source"
-                f" JOIN entities AS t ON t.key = x.target {_PLACED}"
-                f" WHERE s.name IN ({marks(batch)}) OR t.name IN ({marks(batch)})"
-                " ORDER BY d.id, p.position, x.position",
-                (*batch, *batch),
+                (entity, most),
             ):
-                yield Relation(source, relation, target, context, Place(*place))
+                yield entity, place
 
-    return first_relations(told(), wanted, most)
+    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[tuple[str, Key]]:
+        for document in documents:
+            for (key,) in self._connection.execute(
+                "SELECT key FROM passages WHERE document = (SELECT key FROM documents WHERE id = ?)"
+                " ORDER BY position LIMIT ?",
+                (document, most),
+            ):
+                yield document, key
 
+    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[tuple[str, str, PlaceRow]]:
+        order = "WHERE e.name IN ({}) ORDER BY d.id, p.position, x.position"
+        for about, text, *place in self._each(f"{_FACTS} {order}", keys):
+            yield about, text, tuple(place)
 
-def extractions(connection: sqlite3.Connection, passages: Sequence[int]) -> dict[Key, Extraction]:
-    """What a language model read in these passages."""
-    found: dict[Key, Extraction] = {}
-    for batch in batches(list(dict.fromkeys(passages))):
-        rows = connection.execute(
-            f"SELECT passage, payload FROM extractions WHERE passage IN ({marks(batch)})", batch
+    def facts_in(self, passages: Sequence[Key]) -> Iterator[tuple[str, str, PlaceRow]]:
+        order = "WHERE x.passage IN ({}) ORDER BY x.passage, x.position"
+        for about, text, *place in self._each(f"{_FACTS} {order}", integers(passages)):
+            yield about, text, tuple(place)
+
+    def relations(
+        self, keys: Sequence[str], most: int
+    ) -> Iterator[tuple[str, str, str, str, PlaceRow]]:
+        rows = self._each(
+            f"SELECT s.name, x.relation, t.name, x.context, {_PLACE} FROM relations AS x"
+            f" JOIN entities AS s ON s.key = x.source JOIN entities AS t ON t.key = x.target"
+            f" {_PLACED} WHERE s.name IN ({{0}}) OR t.name IN ({{0}})"
+            " ORDER BY d.id, p.position, x.position",
+            keys,
+            times=2,
         )
-        found.update((key, read_extraction(json.loads(text))) for key, text in rows)
-    return found
+        for source, relation, target, context, *place in rows:
+            yield source, relation, target, context, tuple(place)
 
-
-def _entities(connection: sqlite3.Connection, rows: Sequence[_Row]) -> list[Entity]:
-    """Rows of ``_ENTITY`` with the documents they title."""
-    titled: dict[int, list[Titled]] = {}
-    for batch in batches([row[0] for row in rows]):
-        for entity, document, title in connection.execute(
-            "SELECT a.entity, d.id, d.title FROM aliases AS a JOIN documents AS d"
-            f" ON d.key = a.document WHERE a.entity IN ({marks(batch)}) ORDER BY d.id",
-            batch,
-        ):
-            titled.setdefault(entity, []).append(Titled(document, title))
-    return [
-        Entity(
-            id=key,
-            key=name,
-            kind=kind,
-            passages=passages,
-            titled=tuple(titled.get(key, ())),
-            label=label,
-            description=description,
+    def extractions(self, passages: Sequence[Key]) -> Iterator[tuple[Key, Extraction]]:
+        rows = self._each(
+            "SELECT passage, payload FROM extractions WHERE passage IN ({})", integers(passages)
         )
-        for key, name, label, kind, description, passages in rows
-    ]
+        return ((key, read_extraction(json.loads(text))) for key, text in rows)
 
+    def _each(self, query: str, values: Sequence[Any], times: int = 1) -> Iterator[Any]:
+        """The rows of a query with ``{}`` for the values, in batches SQLite can bind."""
+        for batch in batches(values):
+            yield from self._select(query.format(marks(batch)), [*batch] * times)
 
-def _distinct(keys: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(storable(key) for key in keys))
+    def _select(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
+        if self._has_entities:
+            yield from self._connection.execute(query, values)
 
 
 def _escaped(word: str) -> str:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.errors import NotAStore, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER
-from packwise.language.names import Extraction
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -33,8 +32,7 @@ from packwise.stores.base import (
 from packwise.stores.checks import question_vector
 from packwise.stores.context_managers import Closing
 from packwise.stores.durable import size_of
-from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
-from packwise.stores.pack import knowledge as pack_knowledge
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.pack.connections import Connections
 from packwise.stores.pack.index import (
     INDEX_FOLDER,
@@ -45,6 +43,7 @@ from packwise.stores.pack.index import (
     mend_index,
     open_index,
 )
+from packwise.stores.pack.knowledge import PackKnowledge, counts, integers
 from packwise.stores.pack.manifest import MANIFEST
 from packwise.stores.pack.rows import (
     PASSAGE_COLUMNS,
@@ -55,7 +54,7 @@ from packwise.stores.pack.rows import (
     read_passage,
     storable,
 )
-from packwise.stores.pack.schema import DATABASE, KNOWLEDGE_SCHEMA, schema_version, unfinished
+from packwise.stores.pack.schema import DATABASE, schema_version, unfinished
 from packwise.stores.pack.state import Embedder, State, read_state
 from packwise.stores.pack.validation import validate
 from packwise.stores.pack.writer import LOCK, PackWriter
@@ -76,7 +75,7 @@ _OWN_NAMES = frozenset(
     }
 )
 _ATTEMPTS = 5
-_KEY_RANGE = range(-(2**63), 2**63)
+_T = TypeVar("_T")
 
 
 def open_pack(path: str | Path) -> PackStore:
@@ -123,7 +122,7 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-class PackStore(Closing):
+class PackStore(Closing, KnowledgeReader):
     """One pack. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, folder: Path) -> None:
@@ -137,7 +136,7 @@ class PackStore(Closing):
             (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
             (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
             schema = schema_version(connection)
-            known = pack_knowledge.counts(connection) if schema >= KNOWLEDGE_SCHEMA else {}
+            known = counts(connection)
         embedder = state.embedder or Embedder("", "", 0)
         return StoreInfo(
             location=str(self._folder),
@@ -203,7 +202,7 @@ class PackStore(Closing):
             return index.keywords.statistics(terms)
 
     def passages(self, keys: Sequence[Key]) -> list[Passage | None]:
-        wanted = _integers(keys)
+        wanted = integers(keys)
         found: dict[Key, Passage] = {}
         with self._snapshot() as (connection, state):
             read = _reader(state)
@@ -221,7 +220,7 @@ class PackStore(Closing):
         that is gone is all zero."""
         with self._searching() as (_, index):
             vectors = np.zeros((len(keys), index.generation.dim), dtype=np.float32)
-            at = [i for i, key in enumerate(keys) if isinstance(key, int) and key in _KEY_RANGE]
+            at = [i for i, key in enumerate(keys) if integers([key])]
             rows, there = index.places(np.array([keys[i] for i in at], dtype=np.int64))
             vectors[np.array(at, dtype=np.int64)[there]] = index.vectors.get(rows[there])
             return vectors
@@ -229,7 +228,7 @@ class PackStore(Closing):
     def neighbours(self, key: Key, before: int = 1, after: int = 1) -> list[tuple[Key, Passage]]:
         with self._snapshot() as (connection, state):
             row = None
-            for number in _integers([key]):
+            for number in integers([key]):
                 row = connection.execute(
                     "SELECT document, position FROM passages WHERE key = ?", (number,)
                 ).fetchone()
@@ -300,47 +299,9 @@ class PackStore(Closing):
                 found.update(rows.fetchall())
         return found
 
-    def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
-        with self._knowledge() as connection:
-            return pack_knowledge.entities_named(connection, keys) if connection else {}
-
-    def entities_like(self, text: str, most: int) -> list[Entity]:
-        with self._knowledge() as connection:
-            return pack_knowledge.entities_like(connection, text, most) if connection else []
-
-    def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
-        with self._knowledge() as connection:
-            keys = _integers(passages)
-            return pack_knowledge.entities_of(connection, keys) if connection else {}
-
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
-        with self._knowledge() as connection:
-            keys = _integers(entities)
-            return pack_knowledge.mentions(connection, keys, most) if connection else {}
-
-    def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         with self._snapshot() as (connection, _):
-            names = [storable(name) for name in documents]
-            return pack_knowledge.passages_of(connection, names, most)
-
-    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
-        with self._knowledge() as connection:
-            return pack_knowledge.facts_about(connection, keys, most) if connection else []
-
-    def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
-        with self._knowledge() as connection:
-            keys = _integers(passages)
-            return pack_knowledge.facts_of(connection, keys) if connection else {}
-
-    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        with self._knowledge() as connection:
-            return pack_knowledge.relations_of(connection, keys, most) if connection else []
-
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages."""
-        with self._knowledge() as connection:
-            wanted = _integers(keys)
-            return pack_knowledge.extractions(connection, wanted) if connection else {}
+            return read(PackKnowledge(connection))
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
@@ -369,12 +330,6 @@ class PackStore(Closing):
             if state is None or state.generation == 0:
                 raise unfinished(self._folder)
             yield connection, state
-
-    @contextmanager
-    def _knowledge(self) -> Generator[sqlite3.Connection | None]:
-        """One state of the pack; ``None`` for one built before there were entities."""
-        with self._snapshot() as (connection, _):
-            yield connection if schema_version(connection) >= KNOWLEDGE_SCHEMA else None
 
     @contextmanager
     def _searching(self) -> Generator[tuple[sqlite3.Connection, LoadedIndex]]:
@@ -426,7 +381,7 @@ def _rows(
     """The rows a search may find, ascending; ``None`` for all."""
     if among is None:
         return index.rows(connection, where) if where else None
-    rows = index.rows_of(np.array(_integers(among), dtype=np.int64))
+    rows = index.rows_of(np.array(integers(among), dtype=np.int64))
     if where:
         rows = np.intersect1d(rows, index.rows(connection, where), assume_unique=True)
     return rows
@@ -437,8 +392,3 @@ def _matches(
 ) -> list[Match]:
     keys = index.keys[rows].tolist()
     return [Match(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]
-
-
-def _integers(keys: Sequence[Key]) -> list[int]:
-    """Those keys that can be this store's."""
-    return [key for key in keys if isinstance(key, int) and key in _KEY_RANGE]

@@ -14,15 +14,14 @@ import numpy as np
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
-from packwise.language.names import Extraction, name_key
 from packwise.stores import bm25
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
 from packwise.stores.checks import question_vector
 from packwise.stores.context_managers import Closing
-from packwise.stores.knowledge import Entity, EntityId, Held, Relation, StoredFact
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.pack.rows import normalised
-from packwise.stores.postgres import knowledge
 from packwise.stores.postgres.filters import Condition, condition
+from packwise.stores.postgres.knowledge import PostgresKnowledge, integers
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
 from packwise.stores.postgres.pool import Pool
 from packwise.stores.postgres.reading import (
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 EXACT_PASSAGES = 5_000
 """Up to so many passages are compared one by one: that is as fast as the index, and exact."""
 
-_KEYS = range(-(2**63), 2**63)
 _T = TypeVar("_T")
 
 _ALLOWED = "p.document IN (SELECT d.key FROM packwise_documents AS d WHERE {})"
@@ -88,7 +86,7 @@ def create_or_open_postgres(url: str) -> PostgresStore:
     return PostgresStore(url)
 
 
-class PostgresStore(Closing):
+class PostgresStore(Closing, KnowledgeReader):
     """Passages of one database (of the first schema of its search path). Safe to use from
     several threads; sees a finished build at the next call."""
 
@@ -322,40 +320,8 @@ class PostgresStore(Closing):
 
         return self._read(fetch)
 
-    def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
-        return self._read(lambda connection, _: knowledge.entities_named(connection, keys))
-
-    def entities_like(self, text: str, most: int) -> list[Entity]:
-        key = name_key(held(text))
-        if most <= 0 or not key.split():
-            return []
-        return self._read(lambda connection, _: knowledge.entities_like(connection, key, most))
-
-    def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
-        keys = integers(passages)
-        return self._read(lambda connection, _: knowledge.entities_of(connection, keys))
-
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Any]]:
-        keys = integers(entities)
-        return self._read(lambda connection, _: knowledge.mentions(connection, keys, most))
-
-    def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
-        return self._read(lambda connection, _: knowledge.passages_of(connection, documents, most))
-
-    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
-        return self._read(lambda connection, _: knowledge.facts_about(connection, keys, most))
-
-    def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
-        keys = integers(passages)
-        return self._read(lambda connection, _: knowledge.facts_of(connection, keys))
-
-    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        return self._read(lambda connection, _: knowledge.relations_of(connection, keys, most))
-
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages."""
-        wanted = integers(keys)
-        return self._read(lambda connection, _: knowledge.extractions(connection, wanted))
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
+        return self._read(lambda connection, _: read(PostgresKnowledge(connection)))
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
@@ -385,11 +351,6 @@ class PostgresStore(Closing):
                 return work(connection, finished_state(connection, self._pool.location))
 
         return self._pool.run(whole)
-
-
-def integers(keys: Sequence[Key]) -> list[int]:
-    """Those keys that can be this store's."""
-    return [key for key in keys if isinstance(key, int) and key in _KEYS]
 
 
 def _read_only(connection: Connection) -> None:

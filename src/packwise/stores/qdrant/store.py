@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
-from packwise.language.names import Extraction
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -22,11 +21,12 @@ from packwise.stores.base import (
 from packwise.stores.checks import question_vector
 from packwise.stores.context_managers import Closing
 from packwise.stores.entity_extraction import read_extraction
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.linking import index_urls, target_of
 from packwise.stores.pack.rows import storable
 from packwise.stores.qdrant import address as addresses
 from packwise.stores.qdrant.address import Address
-from packwise.stores.qdrant.knowledge import Knowledge
+from packwise.stores.qdrant.knowledge import QdrantKnowledge
 from packwise.stores.qdrant.layout import (
     DENSE,
     HNSW_EF_SEARCH,
@@ -56,6 +56,7 @@ from packwise.stores.qdrant.writer import QdrantWriter
 from packwise.stores.serialization import LinkParts, read_links
 from packwise.stores.transfer import Content
 
+_T = TypeVar("_T")
 _SPARE = 16
 _ROUNDS = 6
 _MOST_KEYS = 1 << 63
@@ -80,7 +81,7 @@ def create_or_open_qdrant(argument: str) -> QdrantStore:
     return QdrantStore(Server.connect(address), address)
 
 
-class QdrantStore(Closing, Knowledge):
+class QdrantStore(Closing, KnowledgeReader):
     """One store in Qdrant. Safe to use from several threads; sees a finished build at the
     next call."""
 
@@ -354,13 +355,10 @@ class QdrantStore(Closing, Knowledge):
             lambda state: self._reading.numbers(state, "ranks", names)
         )
 
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages."""
-        return {
-            record.id: read_extraction(record.payload["extraction"])
-            for record in self._records(keys, fields=["born", "died", "extraction"])
-            if record.payload.get("extraction")
-        }
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
+        return self._reading.consistently(
+            lambda state: read(QdrantKnowledge(self._reading, state)), checked=True
+        )
 
     def contents(self, document_ids: Sequence[str]) -> Mapping[str, Content]:
         """Many documents at once, each with its passages and vectors."""
