@@ -51,9 +51,10 @@ _TIES = (
 )
 
 
-def write_database(source: Store, path: Path, created_at: str = "") -> State:
+def write_database(source: Store, path: Path, *, created_at: str = "", rules: str = "") -> State:
     """Write all that a store holds to ``path``; what was there is replaced in one moment.
 
+    ``rules`` names the rules by which the source found its entities, if known.
     A section of the database is a passage of the store. Articles that share a title are told
     apart by their document's id.
     """
@@ -61,7 +62,7 @@ def write_database(source: Store, path: Path, created_at: str = "") -> State:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
-            state = _Export(source, folder).run(created_at)
+            state = _Export(source, folder).run(created_at, rules)
             sync_file(folder / _DATABASE)
             (folder / _DATABASE).replace(path)
         finally:
@@ -107,7 +108,7 @@ class _Export:
         self._titles: dict[str, str] = {}
         self._sections: dict[Key, str] = {}
 
-    def run(self, created_at: str) -> State:
+    def run(self, created_at: str, rules: str) -> State:
         info = self._source.info()
         names = self._name_articles()
         with ExitStack() as stack:
@@ -122,6 +123,7 @@ class _Export:
             identity=Identity(info.embedder, info.embedder_version, info.dim),
             links=info.links,
             unresolved=int(info.details.get("unresolved_links", "0")),
+            rules=rules,
             created_at=created_at or now(),
             updated_at=now(),
         )

@@ -45,6 +45,7 @@ class State:
     identity: Identity
     links: int = 0
     unresolved: int = 0
+    rules: str = ""
     created_at: str = ""
     updated_at: str = ""
 

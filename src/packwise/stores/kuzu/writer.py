@@ -22,6 +22,7 @@ from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import other_embedder
 from packwise.stores.context_managers import Build
 from packwise.stores.durable import writing
+from packwise.stores.entity_extraction import current_rules
 from packwise.stores.kuzu.export import write_database
 from packwise.stores.kuzu.table import Identity, State
 from packwise.stores.pack.store import PackStore, create_or_open_pack, open_pack
@@ -98,9 +99,10 @@ class KuzuWriter(Build):
         # From here until the file is written, the pack beside it is ahead of what readers see.
         self._note(self._state, self._primed, committing=True)
         summary = self._writer.commit(prune=prune)
-        if self._state is None or self._pack.version() != self._primed:
-            created = self._state.created_at if self._state else ""
-            write_database(self._pack, self._path, created)
+        state, rules = self._state, current_rules()
+        if state is None or state.rules != rules or self._pack.version() != self._primed:
+            created = state.created_at if state else ""
+            write_database(self._pack, self._path, created_at=created, rules=rules)
             done = True
         else:
             done = prune

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from packwise.stores.entity_extraction import extraction_payload
-from packwise.stores.pack.entity_rows import find_entities, is_current, titles
+from packwise.stores.entity_extraction import extraction_payload, update_entities
+from packwise.stores.pack.entity_rows import PackEntityTables, is_current
 from packwise.stores.pack.index import Change
 from packwise.stores.pack.rows import insert_document, insert_passage, unpack_payload
 from packwise.stores.pagerank import pagerank
@@ -51,7 +51,8 @@ def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Chan
     """Replace, add and remove documents within the caller's transaction; work out links,
     ranks and entities again. ``embedder`` is the key of the embedder whose vectors were
     staged."""
-    before = titles(connection) if is_current(connection) else None
+    entities = PackEntityTables(connection)
+    before = entities.titles() if is_current(connection) else None
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT PRIMARY KEY)")
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS written (key INTEGER PRIMARY KEY)")
     connection.execute("DELETE FROM touched")
@@ -73,7 +74,7 @@ def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Chan
         added.extend(_take(connection, name, plan.stored.get(name), embedder))
     _resolve_links(connection)
     _rank(connection)
-    find_entities(connection, before, added)
+    update_entities(entities, before, added)
     if plan.prune:
         connection.execute("DELETE FROM staged")
     collect_vectors(connection)

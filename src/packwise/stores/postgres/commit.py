@@ -13,12 +13,15 @@ import numpy as np
 from packwise.documents import Document
 from packwise.errors import StoreError
 from packwise.language.analyzer import ANALYZER, terms
-from packwise.language.names import RULES
-from packwise.stores.entity_extraction import extraction_payload
+from packwise.stores.entity_extraction import (
+    current_rules,
+    extraction_payload,
+    update_entities,
+)
 from packwise.stores.pack.commit import Plan
 from packwise.stores.pack.rows import PassageRow, groups, passage_of, unpack_payload
 from packwise.stores.pagerank import pagerank
-from packwise.stores.postgres.naming import copy_rows, find_entities, titles
+from packwise.stores.postgres.naming import PostgresEntityTables, copy_rows
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
 from packwise.stores.postgres.state import State
 from packwise.stores.postgres.text import given, held, held_list, held_map
@@ -56,7 +59,9 @@ def switch(
 ) -> None:
     """Move to the next generation: readers see all of it or nothing."""
     with connection.transaction():
-        before = titles(connection) if state.rules == RULES and state.generation else None
+        entities = PostgresEntityTables(connection)
+        is_current = state.generation and state.rules == current_rules()
+        before = entities.titles() if is_current else None
         if reembed:
             # Its dimension is the old embedder's.
             connection.execute(f"DROP INDEX IF EXISTS {VECTOR_INDEX}".encode())
@@ -75,7 +80,7 @@ def switch(
             added += _take(connection, plan, plan.taken[at : at + _BATCH], embedder[1])
         connection.execute(_RESOLVE.encode())
         _rank(connection)
-        find_entities(connection, before, added)
+        update_entities(entities, before, added)
         if plan.prune:
             connection.execute("DELETE FROM packwise_staged")
         connection.execute(
@@ -88,7 +93,7 @@ def switch(
             " passages = (SELECT count(*) FROM packwise_passages),"
             " terms = (SELECT coalesce(sum(length), 0) FROM packwise_passages),"
             " links = (SELECT count(*) FROM packwise_links WHERE target IS NOT NULL)",
-            (secrets.token_hex(8), *embedder, ANALYZER, RULES),
+            (secrets.token_hex(8), *embedder, ANALYZER, current_rules()),
         )
 
 

@@ -1,8 +1,4 @@
-"""How a commit brings the entities in PostgreSQL up to date, inside its transaction.
-
-As in a pack, only what can have changed is read again; the result is the same as finding
-it all from scratch.
-"""
+"""The tables in which PostgreSQL keeps the entities, as a commit fills them."""
 
 from __future__ import annotations
 
@@ -11,8 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from packwise.language.names import AliasIndex, Kind, title_aliases
-from packwise.stores.entity_extraction import Told, read_extraction, told_by, turnover
+from packwise.documents import Passage
+from packwise.language.names import Extraction, Kind
+from packwise.stores.entity_extraction import (
+    AliasRow,
+    PassageFindings,
+    Titles,
+    read_extraction,
+)
 from packwise.stores.postgres.reading import PASSAGE, PASSAGES, read_passage
 from packwise.stores.postgres.text import given, held, held_list
 
@@ -23,162 +25,137 @@ _BATCH = 1000
 _LONGEST_NAME = 500
 """Characters of the longest name that is kept: an index of PostgreSQL takes no longer ones."""
 
-_STAGES = (
-    "CREATE TEMP TABLE told_names (nth bigint, name text, label text, kind text,"
-    " description text) ON COMMIT DROP",
-    "CREATE TEMP TABLE told_mentions (passage bigint, name text, sure boolean) ON COMMIT DROP",
-    "CREATE TEMP TABLE told_facts (passage bigint, position integer, name text, text text)"
-    " ON COMMIT DROP",
-    "CREATE TEMP TABLE told_relations (passage bigint, position integer, source text,"
-    " relation text, target text, context text) ON COMMIT DROP",
-    "CREATE TEMP TABLE told_aliases (name text, document bigint, position integer) ON COMMIT DROP",
-)
+_FOUND = {
+    "found_names": "nth bigint, name text, label text, kind text, description text",
+    "found_mentions": "passage bigint, name text, sure boolean",
+    "found_facts": "passage bigint, position integer, name text, text text",
+    "found_relations": "passage bigint, position integer, source text, relation text,"
+    " target text, context text",
+    "found_aliases": "name text, document bigint, position integer",
+}
+"""Temporary tables that take what was found, for single statements to merge."""
 
 
-def titles(connection: Connection) -> list[tuple[str, str]]:
-    """Id and title of every document, by id."""
-    rows = connection.execute("SELECT id, title FROM packwise_documents ORDER BY id")
-    return [(given(name), given(title)) for name, title in rows]
+class PostgresEntityTables:
+    """``EntityTables`` of PostgreSQL, inside the transaction of a commit."""
 
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._names = 0
 
-def find_entities(
-    connection: Connection,
-    before: Sequence[tuple[str, str]] | None,
-    added: Sequence[int],
-) -> None:
-    """Bring entities, mentions, facts and relations up to date with the passages.
+    def titles(self) -> Titles:
+        rows = self._connection.execute("SELECT id, title FROM packwise_documents ORDER BY id")
+        return [(given(name), given(title)) for name, title in rows]
 
-    ``before`` are the titles of the state that is left, ``None`` to start from scratch;
-    ``added`` are the keys of the passages that are new.
-    """
-    aliases = AliasIndex(titles(connection))
-    if before is None:
-        # Not truncated: that would keep readers waiting until the commit.
-        for table in (b"mentions", b"facts", b"relations", b"aliases", b"entities"):
-            connection.execute(b"DELETE FROM packwise_" + table)
-        keys = [key for (key,) in connection.execute("SELECT key FROM packwise_passages")]
-    else:
-        keys = _to_read(connection, AliasIndex(before), aliases, added)
-    for statement in _STAGES:
-        connection.execute(statement.encode())
-    _lay_out(connection, _told(connection, sorted(keys), aliases))
-    _lay_out_aliases(connection, aliases)
-    _take_over(connection)
-    _count(connection)
+    def document_titles(self) -> list[tuple[int, str]]:
+        rows = self._connection.execute("SELECT key, title FROM packwise_documents ORDER BY id")
+        return [(key, given(title)) for key, title in rows]
 
+    def passage_keys(self) -> list[int]:
+        return [key for (key,) in self._connection.execute("SELECT key FROM packwise_passages")]
 
-def _to_read(
-    connection: Connection,
-    before: AliasIndex,
-    after: AliasIndex,
-    added: Sequence[int],
-) -> list[int]:
-    """The passages to read; what they told before is forgotten."""
-    keys = set(added)
-    change = turnover(before, after)
-    if change.went:
-        rows = connection.execute(
+    def passage_texts(self) -> Iterator[tuple[int, str]]:
+        with self._connection.cursor("packwise_texts") as cursor:
+            cursor.execute("SELECT key, text FROM packwise_passages")
+            for key, text in cursor:
+                yield key, given(text)
+
+    def passages_mentioning(self, names: Sequence[str]) -> list[int]:
+        rows = self._connection.execute(
             "SELECT m.passage FROM packwise_mentions AS m JOIN packwise_entities AS e"
             " ON e.key = m.entity WHERE e.name = ANY (%s::text[])",
-            (held_list(change.went),),
+            (held_list(names),),
         )
-        keys.update(key for (key,) in rows)
-    if change.any_came:
-        with connection.cursor("packwise_texts") as cursor:
-            cursor.execute("SELECT key, text FROM packwise_passages")
-            keys.update(k for k, text in cursor if k not in keys and change.appears(given(text)))
-    for table in (b"mentions", b"facts", b"relations"):
-        connection.execute(
-            b"DELETE FROM packwise_" + table + b" WHERE passage = ANY (%s::bigint[])",
-            (list(keys),),
-        )
-    return list(keys)
+        return [key for (key,) in rows]
 
+    def passages(self, keys: Sequence[int]) -> Iterator[tuple[int, Passage, Extraction | None]]:
+        for at in range(0, len(keys), _BATCH):
+            rows = self._connection.execute(
+                f"SELECT x.payload, {PASSAGE} FROM {PASSAGES} LEFT JOIN packwise_extractions AS x"
+                " ON x.passage = p.key WHERE p.key = ANY (%s::bigint[]) ORDER BY p.key".encode(),
+                (list(keys[at : at + _BATCH]),),
+            ).fetchall()
+            for payload, *row in rows:
+                extraction = read_extraction(json.loads(given(payload))) if payload else None
+                yield *read_passage(row, ""), extraction
 
-def _told(
-    connection: Connection, keys: Sequence[int], aliases: AliasIndex
-) -> Iterator[tuple[int, Told]]:
-    for at in range(0, len(keys), _BATCH):
-        rows = connection.execute(
-            f"SELECT x.payload, {PASSAGE} FROM {PASSAGES} LEFT JOIN packwise_extractions AS x"
-            " ON x.passage = p.key WHERE p.key = ANY (%s::bigint[]) ORDER BY p.key".encode(),
-            (list(keys[at : at + _BATCH]),),
-        ).fetchall()
-        for payload, *row in rows:
-            key, passage = read_passage(row, "")
-            extraction = read_extraction(json.loads(given(payload))) if payload else None
-            yield key, told_by(passage, aliases, extraction)
+    def clear(self) -> None:
+        # Not TRUNCATE: readers would wait for it until the commit.
+        for table in (b"mentions", b"facts", b"relations", b"aliases", b"entities"):
+            self._connection.execute(b"DELETE FROM packwise_" + table)
 
+    def clear_passages(self, keys: Sequence[int]) -> None:
+        for table in (b"mentions", b"facts", b"relations"):
+            self._connection.execute(
+                b"DELETE FROM packwise_" + table + b" WHERE passage = ANY (%s::bigint[])",
+                (list(keys),),
+            )
 
-def _lay_out(connection: Connection, told: Iterator[tuple[int, Told]]) -> None:
-    """Write down what was read, for single statements to take over."""
-    nth = 0
-    while batch := list(islice(told, _BATCH)):
-        names: list[tuple[Any, ...]] = []
+    def write(
+        self, findings: Iterator[tuple[int, PassageFindings]], aliases: Sequence[AliasRow]
+    ) -> None:
+        for name, columns in _FOUND.items():
+            statement = f"CREATE TEMP TABLE {name} ({columns}) ON COMMIT DROP"
+            self._connection.execute(statement.encode())
+        while batch := list(islice(findings, _BATCH)):
+            self._copy_findings(batch)
+        kept = [row for row in aliases if _fits(row[3])]
+        copy_rows(self._connection, "found_aliases", [(alias, k, at) for k, _, at, alias in kept])
+        self._copy_names([(alias, title, Kind.TITLE.value, "") for _, title, _, alias in kept])
+        _merge(self._connection)
+        _count(self._connection)
+
+    def _copy_findings(self, batch: Sequence[tuple[int, PassageFindings]]) -> None:
+        names: list[tuple[str, str, str, str]] = []
         mentions: list[tuple[Any, ...]] = []
         facts: list[tuple[Any, ...]] = []
         relations: list[tuple[Any, ...]] = []
-        for passage, entry in batch:
-            for m in entry.mentions:
-                names.append((nth + len(names), m.key, m.label, m.kind, m.description))
+        for passage, found in batch:
+            for m in found.mentions:
+                names.append((m.key, m.label, m.kind, m.description))
                 mentions.append((passage, m.key, m.sure))
-            for i, fact in enumerate(entry.facts):
-                names.append((nth + len(names), fact.key, fact.label, Kind.TERM.value, ""))
+            for i, fact in enumerate(found.facts):
+                names.append((fact.key, fact.label, Kind.TERM.value, ""))
                 facts.append((passage, i, fact.key, fact.text))
-            for i, tie in enumerate(entry.relations):
-                relations.append((passage, i, tie.source, tie.relation, tie.target, tie.context))
-        nth += len(names)
-        copy_rows(connection, "told_names", [row for row in names if _fits(row[1])])
-        copy_rows(connection, "told_mentions", [row for row in mentions if _fits(row[1])])
-        copy_rows(connection, "told_facts", [row for row in facts if _fits(row[2])])
-        ties = [row for row in relations if _fits(row[2]) and _fits(row[4])]
-        copy_rows(connection, "told_relations", ties)
+            for i, r in enumerate(found.relations):
+                relations.append((passage, i, r.source, r.relation, r.target, r.context))
+        self._copy_names([row for row in names if _fits(row[0])])
+        copy = copy_rows
+        copy(self._connection, "found_mentions", [row for row in mentions if _fits(row[1])])
+        copy(self._connection, "found_facts", [row for row in facts if _fits(row[2])])
+        kept = [row for row in relations if _fits(row[2]) and _fits(row[4])]
+        copy(self._connection, "found_relations", kept)
+
+    def _copy_names(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
+        numbered = [(self._names + i, *row) for i, row in enumerate(rows)]
+        copy_rows(self._connection, "found_names", numbered)
+        self._names += len(rows)
 
 
-def _lay_out_aliases(connection: Connection, aliases: AliasIndex) -> None:
-    documents = connection.execute("SELECT key, title FROM packwise_documents ORDER BY id")
-    rows = [
-        (key, given(title), position, alias)
-        for key, title in documents.fetchall()
-        for position, alias in enumerate(title_aliases(given(title)))
-        if alias in aliases and _fits(alias)
-    ]
-    copy_rows(connection, "told_aliases", [(alias, key, at) for key, _, at, alias in rows])
-    (last,) = connection.execute("SELECT coalesce(max(nth), -1) FROM told_names").fetchone() or (0,)
-    copy_rows(
-        connection,
-        "told_names",
-        [
-            (last + 1 + i, alias, title, Kind.TITLE.value, "")
-            for i, (_, title, _, alias) in enumerate(rows)
-        ],
-    )
-
-
-def _take_over(connection: Connection) -> None:
+def _merge(connection: Connection) -> None:
     for statement in (
         # The first to name an entity says how it is written; the first description stays.
         """INSERT INTO packwise_entities AS e (name, label, kind, description)
             SELECT name, (array_agg(label ORDER BY nth))[1], (array_agg(kind ORDER BY nth))[1],
                 coalesce((array_agg(description ORDER BY nth) FILTER (WHERE description <> ''))[1],
                     '')
-            FROM told_names GROUP BY name ORDER BY min(nth)
+            FROM found_names GROUP BY name ORDER BY min(nth)
             ON CONFLICT (name) DO UPDATE SET description =
                 CASE WHEN e.description = '' THEN excluded.description ELSE e.description END""",
         """INSERT INTO packwise_mentions (passage, entity, sure)
-            SELECT t.passage, e.key, t.sure FROM told_mentions AS t
+            SELECT t.passage, e.key, t.sure FROM found_mentions AS t
             JOIN packwise_entities AS e ON e.name = t.name
             ON CONFLICT (passage, entity) DO UPDATE SET sure = excluded.sure, linked = false""",
         """INSERT INTO packwise_facts (passage, position, entity, text)
-            SELECT t.passage, t.position, e.key, t.text FROM told_facts AS t
+            SELECT t.passage, t.position, e.key, t.text FROM found_facts AS t
             JOIN packwise_entities AS e ON e.name = t.name""",
         """INSERT INTO packwise_relations (passage, position, source, relation, target, context)
             SELECT t.passage, t.position, s.key, t.relation, e.key, t.context
-            FROM told_relations AS t JOIN packwise_entities AS s ON s.name = t.source
+            FROM found_relations AS t JOIN packwise_entities AS s ON s.name = t.source
             JOIN packwise_entities AS e ON e.name = t.target""",
         "DELETE FROM packwise_aliases",
         """INSERT INTO packwise_aliases (entity, document, position)
-            SELECT e.key, t.document, t.position FROM told_aliases AS t
+            SELECT e.key, t.document, t.position FROM found_aliases AS t
             JOIN packwise_entities AS e ON e.name = t.name""",
         # A passage mentions what its author linked from it, by whatever words.
         "DELETE FROM packwise_mentions WHERE linked",
@@ -194,7 +171,7 @@ def _take_over(connection: Connection) -> None:
 
 def _count(connection: Connection) -> None:
     connection.execute(
-        """CREATE TEMP TABLE told_entities ON COMMIT DROP AS
+        """CREATE TEMP TABLE counted_entities ON COMMIT DROP AS
         SELECT e.key, coalesce(m.passages, 0) AS passages,
             coalesce(m.sure, false) OR a.entity IS NOT NULL OR o.entity IS NOT NULL AS known,
             m.entity IS NOT NULL OR a.entity IS NOT NULL OR o.entity IS NOT NULL AS used
@@ -206,12 +183,12 @@ def _count(connection: Connection) -> None:
             UNION SELECT target FROM packwise_relations) AS o ON o.entity = e.key"""
     )
     connection.execute(
-        "DELETE FROM packwise_entities AS e USING told_entities AS t"
+        "DELETE FROM packwise_entities AS e USING counted_entities AS t"
         " WHERE t.key = e.key AND NOT t.used"
     )
     connection.execute(
         "UPDATE packwise_entities AS e SET passages = t.passages, known = t.known"
-        " FROM told_entities AS t WHERE t.key = e.key"
+        " FROM counted_entities AS t WHERE t.key = e.key"
         " AND (e.passages, e.known) IS DISTINCT FROM (t.passages::integer, t.known)"
     )
 

@@ -24,7 +24,7 @@ from packwise.stores.checks import (
     passage_vectors,
 )
 from packwise.stores.context_managers import Build
-from packwise.stores.entity_extraction import check_extractions
+from packwise.stores.entity_extraction import check_extractions, current_rules
 from packwise.stores.pack.commit import Plan
 from packwise.stores.pack.rows import checked, pack_payload, storable
 from packwise.stores.postgres.commit import build_vector_index, switch
@@ -166,7 +166,8 @@ class PostgresWriter(Build):
             plan = self._plan(connection, prune)
             if self._reembed and plan.unchanged:
                 raise embedders_would_mix(plan.unchanged, _identity(state))
-            if plan.taken or plan.removed or state.generation == 0:
+            changes = plan.taken or plan.removed or state.rules != current_rules()
+            if changes or state.generation == 0:
                 identity = (self._embedder, self._version, self._dim)
                 switch(connection, state, plan, identity, reembed=self._reembed)
                 self._tidy(connection)

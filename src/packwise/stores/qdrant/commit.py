@@ -13,20 +13,20 @@ from typing import Any
 import numpy as np
 
 from packwise.language.analyzer import ANALYZER
-from packwise.language.names import RULES, AliasIndex
-from packwise.stores.entity_extraction import turnover
+from packwise.language.names import AliasIndex
+from packwise.stores.entity_extraction import AliasChange, current_rules
 from packwise.stores.keyword_index import term_hash
 from packwise.stores.linking import index_urls, target_of
 from packwise.stores.pack.schema import now
 from packwise.stores.pagerank import pagerank
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.entity_points import (
-    TOLD_FIELDS,
+    FINDINGS_FIELDS,
     DocumentRow,
     Tally,
+    findings_point,
     first_aliases,
     linked_from,
-    told_point,
 )
 from packwise.stores.qdrant.layout import (
     NEVER,
@@ -111,6 +111,8 @@ class Commit:
         self._terms = state.terms if state else 0
         self._passages = state.passages if state else 0
         self._ended: list[int] = []
+        # Entities found by other rules are all found again; their points end.
+        self._known = state if state is None or state.rules == current_rules() else None
 
     def run(self) -> State:
         """Write the new generation and change over to it. A kill at any moment leaves the
@@ -118,7 +120,8 @@ class Commit:
         documents = self._staged.next()
         before, after = _resolved(self._staged.live), _resolved(documents)
         aliases = AliasIndex((row.id, row.title) for row in documents.values())
-        old_aliases = AliasIndex((row.id, row.title) for row in self._sorted_live())
+        known = self._sorted_live() if self._known else ()
+        old_aliases = AliasIndex((row.id, row.title) for row in known)
         self._forget_dead()
         self._tell_new(documents, after, aliases)
         self._tell_again(documents, before, after, old_aliases, aliases)
@@ -145,9 +148,12 @@ class Commit:
                 self._state, [owned, *has(tag("passages"))], ["terms", "length"]
             ):
                 self._count_terms(record.payload, -1)
-            told = [owned, *has(tag("kind", "told"))]
-            for record in self._reading.find(self._state, told, TOLD_FIELDS):
+            found = [owned, *has(tag("kind", "told"))]
+            for record in self._findings(found):
                 self._tally.remove(record.payload)
+        if self._known is None:
+            stale = [has_any(tag("kind", kind) for kind in ("told", "entity"))]
+            self._ended += [r.id for r in self._reading.find(self._state, stale, ["born"])]
 
     def _tell_new(
         self, documents: Mapping[str, DocumentRow], targets: Targets, aliases: AliasIndex
@@ -185,7 +191,7 @@ class Commit:
         for batch in batched(sorted(keys)):
             told_before: dict[int, tuple[int, Payload]] = {}
             by = [has_any(tag("told by", key) for key in batch)]
-            for record in self._reading.find(self._state, by, TOLD_FIELDS):
+            for record in self._findings(by):
                 told_before[record.payload["passage"]] = (record.id, record.payload)
             fresh: list[Payload] = []
             for record in self._records(batch):
@@ -210,9 +216,12 @@ class Commit:
         aliases: AliasIndex,
     ) -> set[int]:
         assert self._state is not None
+        if self._known is None:
+            records = self._reading.find(self._state, has(tag("passages")), ["owner"])
+            return {record.id for record in records if record.payload["owner"] in staying}
         keys: set[int] = set()
-        change = turnover(old_aliases, aliases)
-        for batch in batched(sorted(change.went)):
+        change = AliasChange(old_aliases, aliases)
+        for batch in batched(change.removed):
             wanted = [has_any(tag("mentions", alias) for alias in batch)]
             keys.update(
                 record.payload["passage"]
@@ -231,14 +240,20 @@ class Commit:
         for rows in batched(relinked):
             owned = [has_any(tag("owner", row.key) for row in rows), *has(tag("passages"))]
             keys.update(r.id for r in self._reading.find(self._state, owned, ["born"]))
-        if change.any_came:
+        if change.any_added:
             records = self._reading.find(self._state, has(tag("passages")), ["text", "owner"])
             keys.update(
                 record.id
                 for record in records
-                if record.payload["owner"] in staying and change.appears(record.payload["text"])
+                if record.payload["owner"] in staying and change.appears_in(record.payload["text"])
             )
         return keys
+
+    def _findings(self, conditions: Sequence[Any]) -> Iterable[Any]:
+        """What was found in passages before, unless it has to be found again."""
+        if self._known is None:
+            return ()
+        return self._reading.find(self._known, conditions, FINDINGS_FIELDS)
 
     def _records(self, keys: Sequence[int]) -> list[Any]:
         return self._server.call(
@@ -261,7 +276,7 @@ class Commit:
             for (_, anchor, start), target in zip(documents[name].links, targets[name], strict=True)
         ]
         linked = linked_from(record.payload, links, heads)
-        point = told_point(record.id, record.payload, aliases, linked, self._generation)
+        point = findings_point(record.id, record.payload, aliases, linked, self._generation)
         if tally:
             self._tally.add(point)
         return point
@@ -281,9 +296,9 @@ class Commit:
         )
         for batch in batched(self._tally.keys, 1000):
             old: dict[str, Any] = {}
-            if self._state is not None:
+            if self._known is not None:
                 wanted = [has_any(tag("entity", key) for key in batch)]
-                for record in self._reading.find(self._state, wanted):
+                for record in self._reading.find(self._known, wanted):
                     old[record.payload["key"]] = record
                     self._ended.append(record.id)
             entities = (
@@ -394,7 +409,7 @@ class Commit:
             terms=self._terms,
             weighed=self._weighed,
             analyzer=ANALYZER,
-            rules=RULES,
+            rules=current_rules(),
             created_at=self._old.created_at if self._old else now(),
             updated_at=now(),
             committed=time.time(),

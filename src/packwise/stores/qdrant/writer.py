@@ -21,7 +21,7 @@ from packwise.stores.checks import (
     passage_vectors,
 )
 from packwise.stores.context_managers import Build
-from packwise.stores.entity_extraction import check_extractions
+from packwise.stores.entity_extraction import check_extractions, current_rules
 from packwise.stores.pack.rows import checked, storable, to_half
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.commit import Commit, Staged
@@ -176,7 +176,7 @@ class QdrantWriter(Build):
             self._refuse_mixture(prune)
             changed = sum(name in self._live for name in taken)
             passages = self._state.passages if self._state else 0
-            if taken or removed or self._state is None:
+            if taken or removed or self._state is None or self._state.rules != current_rules():
                 state = Commit(
                     self._server,
                     self._address,
