@@ -10,8 +10,9 @@ from store_world import DIM, EMBEDDER, fill, make, vectors_of
 
 from packwise.errors import NotAStore, StoreBusy, StoreError, StoreMissing
 from packwise.stores.pack import schema
+from packwise.stores.pack.database import connect_writer, migrate, schema_version, tables
 from packwise.stores.pack.manifest import read_manifest
-from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, Migration, migrate
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, Migration
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 NOTE = make("note", "A note.")
@@ -189,22 +190,24 @@ def test_a_pack_from_before_there_were_entities_finds_them_at_its_next_build(pac
         assert store.entities_named(["raoul walsh"])["raoul walsh"].passages == 1
 
 
-def test_migrations_run_in_order_and_once(pack):
-    connection = schema.connect_writer(pack)
+def test_migrations_run_in_order_and_once(pack, monkeypatch):
+    connection = connect_writer(pack)
     assert migrate(connection) == []
-    assert migrate(connection, LONGER) == [NEXT, NEXT + 1]
-    assert migrate(connection, LONGER) == []
-    assert schema.schema_version(connection) == NEXT + 1
+    monkeypatch.setattr(schema, "MIGRATIONS", LONGER)
+    assert migrate(connection) == [NEXT, NEXT + 1]
+    assert migrate(connection) == []
+    assert schema_version(connection) == NEXT + 1
     connection.close()
 
 
-def test_a_migration_that_fails_changes_nothing(pack):
+def test_a_migration_that_fails_changes_nothing(pack, monkeypatch):
     broken = (*LONGER, Migration(NEXT + 2, ("CREATE TABLE t (x)", "SELECT nothing FROM nowhere")))
-    connection = schema.connect_writer(pack)
+    connection = connect_writer(pack)
+    monkeypatch.setattr(schema, "MIGRATIONS", broken)
     with pytest.raises(sqlite3.OperationalError):
-        migrate(connection, broken)
-    assert schema.schema_version(connection) == NEXT - 1
-    assert "t" not in schema.tables(connection)
+        migrate(connection)
+    assert schema_version(connection) == NEXT - 1
+    assert "t" not in tables(connection)
     connection.close()
 
 

@@ -6,7 +6,7 @@ from store_world import EMBEDDER, fill, keyword, make, near, vector_of
 
 from packwise.errors import EmbedderMismatch, StoreMissing
 from packwise.language.analyzer import terms
-from packwise.stores.keyword_index import term_hash
+from packwise.stores.bm25 import term_hash
 from packwise.stores.qdrant.address import parse
 from packwise.stores.qdrant.points import rungs
 from packwise.stores.qdrant.server import Server

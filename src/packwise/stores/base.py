@@ -11,15 +11,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.language.names import Extraction
+from packwise.stores.checks import Vectors
 from packwise.stores.knowledge import Key, KnowledgeStore
-
-Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +116,10 @@ class Writer(Protocol):
     def commit(self, *, prune: bool = True) -> WriteSummary:
         """Make it all visible at once; with ``prune``, whatever was neither kept nor
         staged in this run disappears."""
+        ...
+
+    def close(self) -> None:
+        """End the build and let others write; what is staged stays for the next one."""
         ...
 
     def __enter__(self) -> Self: ...

@@ -1,33 +1,76 @@
-"""Whose vectors a store holds: what is checked before anything is compared with them."""
+"""What is checked before text and vectors are stored or compared, and by whose embedder."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
 from packwise.guard import check_embedder
 from packwise.models.base import Embedder
-from packwise.stores.base import DocumentSummary, Store, Vectors
-from packwise.stores.pack.rows import normalised
+
+if TYPE_CHECKING:
+    from packwise.stores.base import DocumentSummary, Store
 
 _SAMPLE = 4
 _LEAST_AGREEMENT = 0.9
-"""The cosine an embedder's own vector of a text has at least with the stored one, allowing
+"""The lowest cosine between a stored vector and the embedder's own for the same text, allowing
 for another precision and a heading more or less."""
 
 _NAME_IT = "name the embedder they were made with: PACKWISE_EMBEDDER, or copy --embedder"
+_SURROGATES = range(0xD800, 0xE000)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LAST_CHARACTER = 0x10FFFF
 
 _log = logging.getLogger(__name__)
 
+Vectors = NDArray[np.float32]
 Identity = tuple[str, str, int]
 """Name, version and dimensions of an embedder."""
 
 
+class EmbedderIdentity(NamedTuple):
+    """Which embedder made the vectors of a store."""
+
+    name: str = ""
+    version: str = ""
+    dim: int = 0
+
+
+def storable(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot hold; its length is kept."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The least text that sorts after every text with this prefix, if there is one."""
+    for at in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[at]) + 1
+        if code in _SURROGATES:
+            code = _SURROGATES.stop
+        if code <= _LAST_CHARACTER:
+            return prefix[:at] + chr(code)
+    return None
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Rows of length 1; a row of zeros stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+def to_half(vectors: Vectors) -> NDArray[np.float16]:
+    """Vectors as packs store them: L2-normalised, then rounded to half precision."""
+    return normalised(np.asarray(vectors, dtype=np.float32)).astype("<f2")
+
+
 def question_vector(vector: Vectors | Sequence[float], dim: int, location: str) -> Vectors:
-    """A question's vector, L2-normalised. Raises on the wrong shape or a number that is not
+    """A question's vector, L2-normalised. Raises on a wrong shape or a value that is not
     finite."""
     asked = np.asarray(vector, dtype=np.float32)
     if asked.shape != (dim,):

@@ -8,8 +8,7 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from packwise.errors import StoreBusy, StoreError, StoreFull
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PROBE_BYTES = 8 << 20
-_BLOCK_BYTES = 1 << 20
 
 
 def sync_file(path: Path) -> None:
@@ -27,41 +25,6 @@ def sync_file(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_tree(folder: Path) -> None:
-    """Bring everything under a folder, and the folder itself, to the disk."""
-    for path in files_under(folder):
-        sync_file(path)
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            sync_file(path)
-    sync_file(folder)
-
-
-def files_under(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, in the order of their paths."""
-    return (path for path in sorted(folder.rglob("*")) if path.is_file())
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder; one that vanishes meanwhile counts nothing."""
-    total = 0
-    for path in files_under(folder):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return total
-
-
-def checksum(path: Path) -> int:
-    """CRC-32 of a file, enough to tell damage from health."""
-    value = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            value = zlib.crc32(block, value)
-    return value
 
 
 def link_tree(source: Path, target: Path) -> None:

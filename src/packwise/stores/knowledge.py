@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from packwise.language.names import Extraction, name_key
-from packwise.stores.pack.rows import storable
+from packwise.stores.checks import storable
 
 Key = int | str
 EntityId = int | str
@@ -287,8 +287,9 @@ class KnowledgeReader:
             wanted = frozenset(_storable(keys))
             taken: Counter[str] = Counter()
             found: dict[Relation, None] = {}
-            for *parts, place in queries.relations(sorted(wanted), max(most, 0)):
-                relation = Relation(*parts, Place(*place))
+            rows = queries.relations(sorted(wanted), max(most, 0))
+            for source, name, target, context, place in rows:
+                relation = Relation(source, name, target, context, Place(*place))
                 ends = wanted & {relation.source, relation.target}
                 if relation not in found and any(taken[end] < most for end in ends):
                     taken.update(ends)

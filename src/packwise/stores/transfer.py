@@ -11,7 +11,7 @@ import numpy as np
 
 from packwise.documents import Document, Passage, content_hash
 from packwise.language.names import Extraction
-from packwise.stores.base import Store, Vectors
+from packwise.stores.base import Store, Vectors, Writer
 
 _TOGETHER = 64
 
@@ -63,6 +63,12 @@ def contents(store: Store, document_ids: Sequence[str]) -> Iterator[Content]:
             content = content_of(store, name)
             if content is not None:
                 yield content
+
+
+def stage_all(store: Store, document_ids: Sequence[str], writer: Writer) -> None:
+    """Stage these documents of a store in a build of another."""
+    for content in contents(store, document_ids):
+        writer.stage(content.document, content.passages, content.vectors, content.extractions)
 
 
 def checksum(content: Content) -> str:

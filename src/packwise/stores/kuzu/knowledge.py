@@ -1,16 +1,11 @@
-"""What a Kuzu database holds about entities, read into memory when it is first asked for.
-
-Databases of agent-kgpacks tie entities and facts to whole articles. There an entity counts as
-mentioned by those sections that contain its name, else by the first section, and a fact is
-about its article.
-"""
+"""What a Kuzu database holds about entities, read into memory when it is first asked for."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from packwise.language.names import (
@@ -18,7 +13,6 @@ from packwise.language.names import (
     ExtractedFact,
     ExtractedRelation,
     Extraction,
-    name_key,
 )
 from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import (
@@ -29,12 +23,12 @@ from packwise.stores.knowledge import (
     PlaceRow,
     TitledDocument,
 )
-from packwise.stores.kuzu.database import Opened
+from packwise.stores.kuzu.database import DatabaseFile
 from packwise.stores.kuzu.table import Table
 
 
 @dataclass(slots=True)
-class _Entities:
+class EntityData:
     """Everything a database says about entities; passages are rows of its table."""
 
     by_key: dict[str, Entity] = field(default_factory=dict[str, Entity])
@@ -55,9 +49,15 @@ class _Entities:
 class KuzuKnowledge:
     """``KnowledgeQueries`` of one state of a database."""
 
-    def __init__(self, opened: Opened, table: Table) -> None:
-        self._opened = opened
+    def __init__(
+        self,
+        file: DatabaseFile,
+        table: Table,
+        read: Callable[[DatabaseFile, Table], EntityData],
+    ) -> None:
+        self._file = file
         self._table = table
+        self._read = read
         self._lock = threading.Lock()
 
     def entities(self, keys: Sequence[str]) -> Iterator[EntityRow]:
@@ -120,16 +120,15 @@ class KuzuKnowledge:
         rows = self._rows(passages)
         if self._table.state.own:
             query = "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, s.extraction"
-            found = self._opened.each(query, list(rows))
+            found = self._file.each(query, list(rows))
             return ((key, read_extraction(json.loads(text))) for key, text in found if text)
         read = ((key, self._extraction(row)) for key, row in rows.items())
         return ((key, extraction) for key, extraction in read if extraction is not None)
 
     @cached_property
-    def _known(self) -> _Entities:
+    def _known(self) -> EntityData:
         with self._lock:
-            read = _own if self._table.state.own else _foreign
-            return read(self._opened, self._table)
+            return self._read(self._file, self._table)
 
     def _extraction(self, row: int) -> Extraction | None:
         """What the language model of agent-kgpacks read, tied to the passage that names it."""
@@ -170,96 +169,28 @@ def _row(entity: Entity) -> EntityRow:
     )
 
 
-def _own(opened: Opened, table: Table) -> _Entities:
-    known = _Entities()
-    for key, label, kind, description, passages, titled in opened.rows(
+def read_own_entities(file: DatabaseFile, table: Table) -> EntityData:
+    """What a database that Packwise wrote says about entities."""
+    known = EntityData()
+    for key, label, kind, description, passages, titled in file.rows(
         "MATCH (e:Entity) RETURN e.entity_id, e.name, e.type, e.description, e.passages, e.titled"
     ):
         titles = tuple(TitledDocument(document, title) for document, title in json.loads(titled))
         known.by_key[key] = Entity(key, key, kind, passages, titles, label, description)
-    rows = opened.rows(
+    rows = file.rows(
         "MATCH (s:Section)-[m:MENTIONS]->(e:Entity) RETURN s.section_id, m.position, e.entity_id"
     )
     for row, _, key in sorted((table.rows[s], position, key) for s, position, key in rows):
         known.mention(row, key)
-    facts = opened.rows(
+    facts = file.rows(
         "MATCH (s:Section)-[:STATES]->(f:Fact) RETURN s.section_id, f.position, f.about, f.content"
     )
     for row, _, about, text in sorted((table.rows[s], *rest) for s, *rest in facts):
         known.facts.setdefault(row, []).append((about, text))
-    relations = opened.rows(
+    relations = file.rows(
         "MATCH (a:Entity)-[r:ENTITY_RELATION]->(b:Entity) RETURN r.section, r.position,"
         " a.entity_id, r.relation, b.entity_id, r.context"
     )
     for row, _, *rest in sorted((table.rows[s], *rest) for s, *rest in relations):
         known.relations.setdefault(row, []).append((rest[0], rest[1], rest[2], rest[3]))
     return known
-
-
-def _foreign(opened: Opened, table: Table) -> _Entities:
-    known = _Entities()
-    tables = {row[1] for row in opened.rows("CALL SHOW_TABLES() RETURN *")}
-    if {"Entity", "HAS_ENTITY"} <= tables:
-        _foreign_entities(opened, table, known)
-    if {"Fact", "HAS_FACT"} <= tables:
-        for article, text in opened.rows(
-            "MATCH (a:Article)-[:HAS_FACT]->(f:Fact) RETURN a.title, f.content"
-            " ORDER BY a.title, f.fact_id"
-        ):
-            start, end = table.spans[table.articles[article]]
-            about = name_key(table.documents[table.articles[article]].title)
-            if start < end and text:
-                known.facts.setdefault(start, []).append((about, text))
-    if {"Entity", "ENTITY_RELATION"} <= tables:
-        for source, relation, target, context in opened.rows(
-            "MATCH (a:Entity)-[r:ENTITY_RELATION]->(b:Entity)"
-            " RETURN a.name, r.relation, b.name, r.context ORDER BY a.name, b.name, r.relation"
-        ):
-            one, other = name_key(source), name_key(target)
-            naming = known.mentioning.get(one) or known.mentioning.get(other)
-            if one in known.by_key and other in known.by_key and naming:
-                found = known.relations.setdefault(min(naming), [])
-                found.append((one, relation or "", other, context or ""))
-    _foreign_titles(table, known)
-    return known
-
-
-def _foreign_entities(opened: Opened, table: Table, known: _Entities) -> None:
-    held: dict[str, list[tuple[str, str]]] = {}
-    for article, name, kind, description in opened.rows(
-        "MATCH (a:Article)-[:HAS_ENTITY]->(e:Entity) RETURN a.title, e.name, e.type, e.description"
-        " ORDER BY a.title, e.entity_id"
-    ):
-        key = name_key(name or "")
-        if key:
-            held.setdefault(article, []).append((key, name.casefold()))
-            entity = Entity(key, key, kind or "", 0, (), name, description or "")
-            known.by_key.setdefault(key, entity)
-    for article, names in held.items():
-        start, end = table.spans[table.articles[article]]
-        if start == end:
-            continue
-        texts = dict(
-            opened.rows(
-                "MATCH (a:Article {title: $title})-[:HAS_SECTION]->(s:Section)"
-                " RETURN s.section_id, s.content",
-                {"title": article},
-            )
-        )
-        folded = {row: texts[table.passages[row].key].casefold() for row in range(start, end)}
-        for key, name in dict(names).items():
-            rows = [row for row, text in folded.items() if name in text] or [start]
-            for row in rows:
-                known.mention(row, key)
-    for key, rows in known.mentioning.items():
-        known.by_key[key] = replace(known.by_key[key], passages=len(rows))
-
-
-def _foreign_titles(table: Table, known: _Entities) -> None:
-    for document in table.documents:
-        key = name_key(document.title)
-        if not key:
-            continue
-        entity = known.by_key.get(key) or Entity(key, key, "title", 0, (), document.title)
-        titled = (*entity.titled, TitledDocument(document.id, document.title))
-        known.by_key[key] = replace(entity, titled=titled)

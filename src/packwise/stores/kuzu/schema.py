@@ -1,7 +1,4 @@
-"""The tables of a Kuzu database: those of the earlier system, and what Packwise adds.
-
-A database of the earlier system has only the former, and is never written to.
-"""
+"""The tables of a Kuzu database: those of agent-kgpacks with more columns, and two more."""
 
 from __future__ import annotations
 
@@ -44,19 +41,8 @@ def _node(name: str, columns: tuple[str, ...]) -> str:
     return f"CREATE NODE TABLE {name}({', '.join(columns)}, PRIMARY KEY({key}))"
 
 
-def earlier_schema(dim: int) -> list[str]:
-    """The tables as the earlier system made them."""
-    return [
-        _node("Article", ARTICLE),
-        _node("Section", (*SECTION, *SECTION_MORE)).format(dim=dim),
-        _node("Entity", ENTITY),
-        _node("Fact", FACT),
-        *_earlier_relations(),
-    ]
-
-
 def own_schema(dim: int) -> list[str]:
-    """The same tables with more columns, and tables of our own."""
+    """The statements that create the tables."""
     return [
         _node("Article", (*ARTICLE, *_OWN_ARTICLE)),
         _node("Section", (*SECTION, *SECTION_MORE, *_OWN_SECTION)).format(dim=dim),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass
+import zlib
+from typing import Any
 
 import numpy as np
 
+from packwise.documents import Document
+from packwise.errors import StoreError
 from packwise.stores.entity_extraction import extraction_payload, update_entities
+from packwise.stores.lifecycle import CommitPlan
+from packwise.stores.links import document_ranks
 from packwise.stores.pack.entity_rows import PackEntityTables, is_current
-from packwise.stores.pack.index import Change
-from packwise.stores.pack.rows import insert_document, insert_passage, unpack_payload
-from packwise.stores.pagerank import pagerank
+from packwise.stores.pack.index_writer import IndexChange
+from packwise.stores.records import PassageRecord, block_rows, groups, unpack_payload
 
 # What a link leads to: the document of that id, else the one at that URL, else the same
 # for the link without its fragment. A document's link to itself leads nowhere.
@@ -25,32 +28,10 @@ _TARGET = """nullif(coalesce(
 ), links.document)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a commit does, by document id."""
-
-    taken: list[str]
-    removed: list[str]
-    stored: Mapping[str, int]
-    prune: bool
-
-    @property
-    def added(self) -> int:
-        return len(self.taken) - self.changed
-
-    @property
-    def changed(self) -> int:
-        return sum(name in self.stored for name in self.taken)
-
-    @property
-    def unchanged(self) -> int:
-        return len(self.stored) - len(self.removed) - self.changed
-
-
-def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Change:
-    """Replace, add and remove documents within the caller's transaction; work out links,
-    ranks and entities again. ``embedder`` is the key of the embedder whose vectors were
-    staged."""
+def apply_plan(connection: sqlite3.Connection, plan: CommitPlan, embedder: int) -> IndexChange:
+    """Replace, add and remove documents inside the caller's transaction, then bring links,
+    ranks and entities up to date. ``embedder`` is the key of the embedder whose vectors were
+    staged; the passages that were removed and added."""
     entities = PackEntityTables(connection)
     before = entities.titles() if is_current(connection) else None
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT PRIMARY KEY)")
@@ -58,7 +39,7 @@ def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Chan
     connection.execute("DELETE FROM touched")
     connection.execute("DELETE FROM written")
     removed: list[int] = []
-    for name in (*plan.removed, *(name for name in plan.taken if name in plan.stored)):
+    for name in (*plan.removed, *plan.replaced):
         key = plan.stored[name]
         _touch(connection, key)
         removed.extend(
@@ -78,7 +59,7 @@ def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Chan
     if plan.prune:
         connection.execute("DELETE FROM staged")
     collect_vectors(connection)
-    return Change(np.array(removed, dtype=np.int64), np.array(added, dtype=np.int64))
+    return IndexChange(np.array(removed, dtype=np.int64), np.array(added, dtype=np.int64))
 
 
 def _touch(connection: sqlite3.Connection, document: int) -> None:
@@ -131,23 +112,13 @@ def _resolve_links(connection: sqlite3.Connection) -> None:
 
 
 def _rank(connection: sqlite3.Connection) -> None:
-    documents = np.array(
-        [key for (key,) in connection.execute("SELECT key FROM documents ORDER BY key")],
-        dtype=np.int64,
+    documents = [key for (key,) in connection.execute("SELECT key FROM documents ORDER BY key")]
+    links = connection.execute(
+        "SELECT DISTINCT document, target FROM links WHERE target IS NOT NULL"
     )
-    links = np.array(
-        connection.execute(
-            "SELECT DISTINCT document, target FROM links WHERE target IS NOT NULL"
-        ).fetchall(),
-        dtype=np.int64,
-    ).reshape(-1, 2)
-    positions = np.searchsorted(documents, links)
-    ranks = pagerank(len(documents), positions[:, 0], positions[:, 1])
+    ranks = document_ranks(documents, links)
     connection.execute("DELETE FROM ranks")
-    connection.executemany(
-        "INSERT INTO ranks (document, pagerank) VALUES (?, ?)",
-        zip(documents.tolist(), ranks.tolist(), strict=True),
-    )
+    connection.executemany("INSERT INTO ranks (document, pagerank) VALUES (?, ?)", ranks)
 
 
 def collect_vectors(connection: sqlite3.Connection) -> None:
@@ -157,3 +128,94 @@ def collect_vectors(connection: sqlite3.Connection) -> None:
             "DELETE FROM vectors WHERE NOT EXISTS"
             " (SELECT 1 FROM passages WHERE passages.vector = vectors.key)"
         )
+
+
+def insert_document(connection: sqlite3.Connection, document: Document, key: int | None) -> int:
+    """Write a document with its sections, links and metadata; the row's key.
+
+    With ``key`` the document of that key is replaced, so that links to it stay whole.
+    """
+    columns = (
+        document.id,
+        document.title,
+        document.url,
+        document.lang,
+        document.source_hash,
+        json.dumps(dict(document.metadata), ensure_ascii=False),
+        zlib.compress(document.text.encode()),
+    )
+    if key is None:
+        cursor = connection.execute(
+            "INSERT INTO documents (id, title, url, lang, source_hash, metadata, text)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            columns,
+        )
+        assert cursor.lastrowid is not None
+        key = cursor.lastrowid
+    else:
+        connection.execute(
+            "UPDATE documents SET id = ?, title = ?, url = ?, lang = ?, source_hash = ?,"
+            " metadata = ?, text = ? WHERE key = ?",
+            (*columns, key),
+        )
+        for table in ("document_metadata", "document_groups", "sections", "links", "passages"):
+            connection.execute(f"DELETE FROM {table} WHERE document = ?", (key,))
+    connection.executemany(
+        "INSERT INTO document_metadata (document, name, value) VALUES (?, ?, ?)",
+        [(key, name, value) for name, value in document.metadata.items()],
+    )
+    connection.executemany(
+        "INSERT INTO document_groups (document, name) VALUES (?, ?)",
+        [(key, group) for group in groups(document.metadata)],
+    )
+    connection.executemany(
+        "INSERT INTO sections (document, position, path, level, first, past, blocks)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (key, i, _json(list(s.path)), s.level, s.start, s.end, _json(block_rows(s.blocks)))
+            for i, s in enumerate(document.sections)
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO links (document, position, href, page, anchor, first, kind)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [
+            (key, i, k.href, k.href.partition("#")[0], k.anchor, k.start, k.kind)
+            for i, k in enumerate(document.links)
+        ],
+    )
+    return key
+
+
+def insert_passage(
+    connection: sqlite3.Connection,
+    document_key: int,
+    document: Document,
+    passage: PassageRecord,
+    embedder: int,
+) -> int:
+    """Write a passage; its vector must be there already. The passage's key."""
+    cursor = connection.execute(
+        "INSERT INTO passages (document, position, section_path, first, past, content_hash,"
+        " url, vector, text) SELECT ?, ?, ?, ?, ?, ?, ?, v.key, ? FROM vectors AS v"
+        " WHERE v.content_hash = ? AND v.embedder = ?",
+        (
+            document_key,
+            passage.position,
+            _json(list(passage.section_path)),
+            passage.start,
+            passage.end,
+            passage.content_hash,
+            passage.url,
+            document.text[passage.start : passage.end],
+            passage.content_hash,
+            embedder,
+        ),
+    )
+    if cursor.rowcount != 1 or cursor.lastrowid is None:
+        raise StoreError(f"{document.id}: passage {passage.position} has no vector")
+    return cursor.lastrowid
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

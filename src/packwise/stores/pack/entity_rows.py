@@ -15,7 +15,13 @@ from packwise.stores.entity_extraction import (
     current_rules,
     read_extraction,
 )
-from packwise.stores.pack.rows import PASSAGE_COLUMNS, PASSAGE_TABLES, batches, marks, read_passage
+from packwise.stores.pack.queries import (
+    PASSAGE_COLUMNS,
+    PASSAGE_TABLES,
+    batches,
+    marks,
+    read_passage,
+)
 
 # A passage mentions what its author linked from it, whatever the words.
 _LINKED = """INSERT OR IGNORE INTO mentions (passage, entity, sure, linked)

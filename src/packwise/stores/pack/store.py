@@ -29,33 +29,38 @@ from packwise.stores.base import (
     TermStatistics,
     Vectors,
 )
-from packwise.stores.checks import question_vector
-from packwise.stores.context_managers import Closing
-from packwise.stores.durable import size_of
+from packwise.stores.checks import EmbedderIdentity, question_vector, storable
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
-from packwise.stores.pack.connections import Connections
+from packwise.stores.lifecycle import Closeable
+from packwise.stores.pack.database import (
+    DATABASE,
+    Connections,
+    Generation,
+    PackState,
+    finished_state,
+    schema_version,
+)
 from packwise.stores.pack.index import (
     INDEX_FOLDER,
     DamagedIndex,
-    Generation,
     LoadedIndex,
     has_graph,
-    mend_index,
     open_index,
+    size_of,
 )
-from packwise.stores.pack.knowledge import PackKnowledge, counts, integers
+from packwise.stores.pack.index_writer import rebuild_index
 from packwise.stores.pack.manifest import MANIFEST
-from packwise.stores.pack.rows import (
+from packwise.stores.pack.queries import (
     PASSAGE_COLUMNS,
     PASSAGE_TABLES,
+    PackKnowledge,
     batches,
+    counts,
+    integers,
     marks,
     read_document,
     read_passage,
-    storable,
 )
-from packwise.stores.pack.schema import DATABASE, schema_version, unfinished
-from packwise.stores.pack.state import Embedder, State, read_state
 from packwise.stores.pack.validation import validate
 from packwise.stores.pack.writer import LOCK, PackWriter
 
@@ -122,7 +127,7 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-class PackStore(Closing, KnowledgeReader):
+class PackStore(Closeable, KnowledgeReader):
     """One pack. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, folder: Path) -> None:
@@ -137,14 +142,13 @@ class PackStore(Closing, KnowledgeReader):
             (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
             schema = schema_version(connection)
             known = counts(connection)
-        embedder = state.embedder or Embedder("", "", 0)
         return StoreInfo(
             location=str(self._folder),
             kind="pack",
             version=state.index.version,
-            embedder=embedder.name,
-            embedder_version=embedder.version,
-            dim=embedder.dim,
+            embedder=state.embedder.name,
+            embedder_version=state.embedder.version,
+            dim=state.embedder.dim,
             documents=state.documents,
             passages=state.passages,
             links=state.links,
@@ -309,12 +313,12 @@ class PackStore(Closing, KnowledgeReader):
         """Start a build. Raises ``EmbedderMismatch`` when the pack's vectors come from another
         embedder, ``StoreBusy`` when another build is running.
 
-        ``allow_mismatch`` lets another embedder take over; its commit then demands that every
-        document that stays was staged anew, so vectors of two embedders never mix.
+        With ``allow_mismatch`` another embedder may take over; its commit then requires that
+        every document that stays was staged again, so vectors of two embedders never mix.
         """
         if dim < 1:
             raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
-        identity = Embedder(embedder, embedder_version, dim)
+        identity = EmbedderIdentity(embedder, embedder_version, dim)
         return PackWriter(self._folder, identity, allow_mismatch=allow_mismatch)
 
     def close(self) -> None:
@@ -323,13 +327,10 @@ class PackStore(Closing, KnowledgeReader):
         self._loaded = None
 
     @contextmanager
-    def _snapshot(self) -> Generator[tuple[sqlite3.Connection, State]]:
+    def _snapshot(self) -> Generator[tuple[sqlite3.Connection, PackState]]:
         """One state of the pack, for as long as it is held."""
         with self._connections.snapshot() as connection:
-            state = read_state(connection)
-            if state is None or state.generation == 0:
-                raise unfinished(self._folder)
-            yield connection, state
+            yield connection, finished_state(connection, self._folder)
 
     @contextmanager
     def _searching(self) -> Generator[tuple[sqlite3.Connection, LoadedIndex]]:
@@ -358,7 +359,7 @@ class PackStore(Closing, KnowledgeReader):
             except DamagedIndex:
                 if not insist and not self._is_current(generation):
                     return None
-                index = mend_index(connection, self._folder, generation)
+                index = rebuild_index(connection, self._folder, generation)
             self._loaded = index
             return index
 
@@ -367,9 +368,8 @@ class PackStore(Closing, KnowledgeReader):
             return state.index == generation
 
 
-def _reader(state: State) -> Callable[[Sequence[Any]], tuple[int, Passage]]:
-    version = state.embedder.version if state.embedder else ""
-    return lambda row: read_passage(row, version)
+def _reader(state: PackState) -> Callable[[Sequence[Any]], tuple[int, Passage]]:
+    return lambda row: read_passage(row, state.embedder.version)
 
 
 def _rows(

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock, Timeout
 
 from packwise import __version__
@@ -25,34 +26,25 @@ from packwise.language.analyzer import ANALYZER
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import (
-    Identity,
+    EmbedderIdentity,
     embedders_would_mix,
+    normalised,
     other_embedder,
     passage_vectors,
-)
-from packwise.stores.context_managers import Build
-from packwise.stores.durable import PreparedFile, sync_file, writing
-from packwise.stores.entity_extraction import check_extractions
-from packwise.stores.pack.commit import Plan, collect_vectors, take_over
-from packwise.stores.pack.entity_rows import is_current
-from packwise.stores.pack.index import (
-    INDEX_FOLDER,
-    Generation,
-    remove_other_indexes,
-    write_index,
-)
-from packwise.stores.pack.manifest import MANIFEST, Manifest, prepare_manifest
-from packwise.stores.pack.rows import (
-    batches,
-    checked,
-    from_blob,
-    marks,
-    pack_payload,
     storable,
     to_half,
 )
-from packwise.stores.pack.schema import DATABASE, connect_writer, migrate, now
-from packwise.stores.pack.state import Embedder, State, read_state
+from packwise.stores.durable import PreparedFile, sync_file, writing
+from packwise.stores.entity_extraction import check_extractions
+from packwise.stores.lifecycle import CommitPlan, StagedBuild, utc_now
+from packwise.stores.pack.commit import apply_plan, collect_vectors
+from packwise.stores.pack.database import DATABASE, PackState, connect_writer, migrate, read_state
+from packwise.stores.pack.entity_rows import is_current
+from packwise.stores.pack.index import INDEX_FOLDER
+from packwise.stores.pack.index_writer import remove_other_indexes, write_index
+from packwise.stores.pack.manifest import MANIFEST, Manifest, prepare_manifest
+from packwise.stores.pack.queries import batches, marks
+from packwise.stores.records import checked_document, pack_payload
 
 LOCK = "build.lock"
 
@@ -64,13 +56,15 @@ _MOST_FREE_SHARE = 0.25
 _log = logging.getLogger(__name__)
 
 
-class PackWriter(Build):
+class PackWriter(StagedBuild):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it.
 
     The folder is made with the first document, so a build that fails before leaves nothing.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder, *, allow_mismatch: bool = False) -> None:
+    def __init__(
+        self, folder: Path, embedder: EmbedderIdentity, *, allow_mismatch: bool = False
+    ) -> None:
         self._folder = folder
         self._embedder = embedder
         self._allow_mismatch = allow_mismatch
@@ -94,7 +88,7 @@ class PackWriter(Build):
     def source_hashes(self) -> Mapping[str, str]:
         """Document id to source hash: what is stored or already staged, newest wins.
 
-        While a pack is embedded anew, what the old embedder left does not count.
+        While a pack is embedded again, documents of the old embedder do not count.
         """
         return dict(self._known)
 
@@ -114,7 +108,8 @@ class PackWriter(Build):
                     f" WHERE embedder = ? AND content_hash IN ({marks(batch)})",
                     (self._embedder_key, *batch),
                 )
-                found.update((digest, from_blob(blob)) for digest, blob in rows)
+                for digest, blob in rows:
+                    found[digest] = normalised(np.frombuffer(blob, "<f2").astype(np.float32))
             return found
 
     def keep(self, document_id: str) -> None:
@@ -131,11 +126,11 @@ class PackWriter(Build):
         vectors: Vectors,
         extractions: Sequence[Extraction] = (),
     ) -> None:
-        """Put a new or changed document down, one vector (row) a passage, with what a
+        """Stage a new or changed document with one vector (row) per passage, and what a
         language model read in its passages."""
         block = passage_vectors(document.id, len(passages), vectors, self._embedder.dim)
         check_extractions(document.id, passages, extractions)
-        document, rows = checked(document, passages, self._embedder.version)
+        document, rows = checked_document(document, passages, self._embedder.version)
         with self._guard, writing(self._folder):
             connection = self._writable()
             if not connection.in_transaction:
@@ -175,9 +170,9 @@ class PackWriter(Build):
                 connection = self._writable()
                 self._flush()
                 state = _state(connection)
-                plan = self._plan(prune)
+                plan = self._plan(connection, prune)
                 if self._reembed and plan.unchanged:
-                    raise embedders_would_mix(plan.unchanged, _identity(state.embedder))
+                    raise embedders_would_mix(plan.unchanged, state.embedder)
                 passages = state.passages
                 changes = plan.taken or plan.removed or not is_current(connection)
                 if changes or state.generation == 0:
@@ -185,9 +180,7 @@ class PackWriter(Build):
                 elif prune and connection.execute("DELETE FROM staged").rowcount:
                     collect_vectors(connection)
             self.close()
-            return WriteSummary(
-                plan.added, plan.changed, len(plan.removed), plan.unchanged, passages
-            )
+            return plan.summary(passages)
 
     def close(self) -> None:
         """End the build and let others write; what is staged stays for the next one."""
@@ -239,22 +232,19 @@ class PackWriter(Build):
         connection.execute(
             "INSERT OR IGNORE INTO pack (only, generation, token, documents, passages, links,"
             " created_at, updated_at) VALUES (1, 0, '', 0, 0, 0, ?, ?)",
-            (now(), now()),
+            (utc_now(), utc_now()),
         )
         state = _state(connection)
         if state.passages and state.embedder != self._embedder:
             if not self._allow_mismatch:
                 connection.execute("ROLLBACK")
-                raise other_embedder(
-                    str(self._folder), _identity(state.embedder), _identity(self._embedder)
-                )
+                raise other_embedder(str(self._folder), state.embedder, self._embedder)
             self._reembed = True
-        identity = _identity(self._embedder)
         connection.execute(
-            "INSERT OR IGNORE INTO embedders (name, version, dim) VALUES (?, ?, ?)", identity
+            "INSERT OR IGNORE INTO embedders (name, version, dim) VALUES (?, ?, ?)", self._embedder
         )
         (self._embedder_key,) = connection.execute(
-            "SELECT key FROM embedders WHERE name = ? AND version = ? AND dim = ?", identity
+            "SELECT key FROM embedders WHERE name = ? AND version = ? AND dim = ?", self._embedder
         ).fetchone()
         connection.execute("DELETE FROM staged WHERE embedder <> ?", (self._embedder_key,))
         connection.execute("COMMIT")
@@ -289,19 +279,12 @@ class PackWriter(Build):
         if self._made_folder and not any(self._folder.iterdir()):
             self._folder.rmdir()
 
-    def _plan(self, prune: bool) -> Plan:
-        assert self._connection is not None
-        stored = dict(self._connection.execute("SELECT id, key FROM documents").fetchall())
-        staged = {name for (name,) in self._connection.execute("SELECT id FROM staged")}
-        mentioned = self._kept | self._staged
-        return Plan(
-            taken=sorted(staged & mentioned),
-            removed=sorted(stored.keys() - mentioned) if prune else [],
-            stored=stored,
-            prune=prune,
-        )
+    def _plan(self, connection: sqlite3.Connection, prune: bool) -> CommitPlan:
+        stored = dict(connection.execute("SELECT id, key FROM documents").fetchall())
+        staged = {name for (name,) in connection.execute("SELECT id FROM staged")}
+        return CommitPlan.of(stored, staged, self._kept | self._staged, prune=prune)
 
-    def _switch(self, connection: sqlite3.Connection, state: State, plan: Plan) -> int:
+    def _switch(self, connection: sqlite3.Connection, state: PackState, plan: CommitPlan) -> int:
         """Move to the next generation; the number of passages it holds.
 
         The index and the manifest are on the disk before SQLite commits, which is the one
@@ -311,7 +294,7 @@ class PackWriter(Build):
         manifest: PreparedFile | None = None
         try:
             connection.execute("BEGIN IMMEDIATE")
-            change = take_over(connection, plan, self._embedder_key)
+            change = apply_plan(connection, plan, self._embedder_key)
             new = self._advance(connection, state)
             previous = None if state.generation == 0 or self._reembed else state.index
             index = write_index(connection, self._folder, new.index, previous, change)
@@ -328,15 +311,15 @@ class PackWriter(Build):
             if index is not None:
                 shutil.rmtree(index, ignore_errors=True)
             raise
-        self._tidy(connection, new.index, manifest)
+        self._tidy(connection, new, manifest)
         return new.passages
 
-    def _advance(self, connection: sqlite3.Connection, state: State) -> State:
+    def _advance(self, connection: sqlite3.Connection, state: PackState) -> PackState:
         count = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
         documents, passages, links = connection.execute(
             f"{count} (SELECT count(*) FROM links WHERE target IS NOT NULL)"
         ).fetchone()
-        new = State(
+        new = PackState(
             generation=state.generation + 1,
             token=secrets.token_hex(8),
             embedder=self._embedder,
@@ -344,7 +327,7 @@ class PackWriter(Build):
             passages=passages,
             links=links,
             created_at=state.created_at,
-            updated_at=now(),
+            updated_at=utc_now(),
         )
         connection.execute(
             "UPDATE pack SET generation = ?, token = ?, embedder = ?, documents = ?,"
@@ -362,14 +345,14 @@ class PackWriter(Build):
         return new
 
     def _tidy(
-        self, connection: sqlite3.Connection, generation: Generation, manifest: PreparedFile
+        self, connection: sqlite3.Connection, state: PackState, manifest: PreparedFile
     ) -> None:
-        """What follows a commit. The pack is whole without it, so trouble here is no failure."""
+        """What follows a commit. The pack is whole without it, so an error here is logged."""
         try:
             manifest.publish()
             for stale in self._folder.glob(f".{MANIFEST}.*"):
                 stale.unlink(missing_ok=True)
-            remove_other_indexes(self._folder, generation)
+            remove_other_indexes(self._folder, state.index)
             sync_file(self._folder)
             connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
             (free,) = connection.execute("PRAGMA freelist_count").fetchone()
@@ -381,25 +364,19 @@ class PackWriter(Build):
             _log.warning("%s is complete, but could not be tidied up: %s", self._folder, error)
 
 
-def _state(connection: sqlite3.Connection) -> State:
+def _state(connection: sqlite3.Connection) -> PackState:
     state = read_state(connection)
     assert state is not None
     return state
 
 
-def _identity(embedder: Embedder | None) -> Identity:
-    return (embedder.name, embedder.version, embedder.dim) if embedder else ("", "", 0)
-
-
-def _manifest(state: State) -> Manifest:
-    embedder = state.embedder
-    assert embedder is not None
+def _manifest(state: PackState) -> Manifest:
     return Manifest(
         version=state.index.version,
         generation=state.generation,
-        embedder=embedder.name,
-        embedder_version=embedder.version,
-        dim=embedder.dim,
+        embedder=state.embedder.name,
+        embedder_version=state.embedder.version,
+        dim=state.embedder.dim,
         analyzer=ANALYZER,
         documents=state.documents,
         passages=state.passages,

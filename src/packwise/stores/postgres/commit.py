@@ -18,14 +18,14 @@ from packwise.stores.entity_extraction import (
     extraction_payload,
     update_entities,
 )
-from packwise.stores.pack.commit import Plan
-from packwise.stores.pack.rows import PassageRow, groups, passage_of, unpack_payload
-from packwise.stores.pagerank import pagerank
+from packwise.stores.lifecycle import CommitPlan
+from packwise.stores.links import document_ranks
 from packwise.stores.postgres.naming import PostgresEntityTables, copy_rows
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
 from packwise.stores.postgres.state import State
 from packwise.stores.postgres.text import given, held, held_list, held_map
 from packwise.stores.postgres.vectors import literal
+from packwise.stores.records import PassageRecord, groups, passage_of, unpack_payload
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.driver import Connection
@@ -52,7 +52,7 @@ _RESOLVE = """UPDATE packwise_links AS k SET target = t.target FROM (
 def switch(
     connection: Connection,
     state: State,
-    plan: Plan,
+    plan: CommitPlan,
     embedder: tuple[str, str, int],
     *,
     reembed: bool,
@@ -65,7 +65,7 @@ def switch(
         if reembed:
             # Its dimension is the old embedder's.
             connection.execute(f"DROP INDEX IF EXISTS {VECTOR_INDEX}".encode())
-        gone = [*plan.removed, *(name for name in plan.taken if name in plan.stored)]
+        gone = [*plan.removed, *plan.replaced]
         keys = [plan.stored[name] for name in gone]
         for table in (b"passages", b"links"):
             connection.execute(
@@ -124,7 +124,7 @@ def build_vector_index(connection: Connection, dim: int) -> None:
 
 def _take(
     connection: Connection,
-    plan: Plan,
+    plan: CommitPlan,
     names: Sequence[str],
     embedder_version: str,
 ) -> list[int]:
@@ -175,7 +175,7 @@ def _take(
 
 
 def _document_keys(
-    connection: Connection, plan: Plan, documents: Sequence[Document]
+    connection: Connection, plan: CommitPlan, documents: Sequence[Document]
 ) -> dict[str, int]:
     """Write documents with their links; a changed one keeps its key, so that links to it
     stay whole."""
@@ -238,7 +238,7 @@ def _passage(
     key: int,
     document_key: int,
     document: Document,
-    row: PassageRow,
+    row: PassageRecord,
     length: int,
     vectors: dict[str, str],
 ) -> tuple[Any, ...]:
@@ -279,18 +279,13 @@ def _keys(connection: Connection, table: str, count: int) -> list[int]:
 
 def _rank(connection: Connection) -> None:
     rows = connection.execute("SELECT key FROM packwise_documents ORDER BY key").fetchall()
-    documents = np.array([key for (key,) in rows], dtype=np.int64)
-    links = np.array(
-        connection.execute(
-            "SELECT DISTINCT document, target FROM packwise_links WHERE target IS NOT NULL"
-        ).fetchall(),
-        dtype=np.int64,
-    ).reshape(-1, 2)
-    positions = np.searchsorted(documents, links)
-    ranks = pagerank(len(documents), positions[:, 0], positions[:, 1])
+    links = connection.execute(
+        "SELECT DISTINCT document, target FROM packwise_links WHERE target IS NOT NULL"
+    ).fetchall()
+    ranks = document_ranks([key for (key,) in rows], links)
     connection.execute(
         "UPDATE packwise_documents AS d SET pagerank = r.rank FROM"
         " (SELECT unnest(%s::bigint[]) AS key, unnest(%s::float8[]) AS rank) AS r"
         " WHERE r.key = d.key AND d.pagerank <> r.rank",
-        (documents.tolist(), ranks.tolist()),
+        ([key for key, _ in ranks], [rank for _, rank in ranks]),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from packwise.candidates import Filter
-from packwise.stores.pack.filters import after_prefix
+from packwise.stores.checks import after_prefix
 from packwise.stores.postgres.text import held, held_list
 
 

@@ -16,10 +16,9 @@ from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
 from packwise.stores import bm25
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
-from packwise.stores.checks import question_vector
-from packwise.stores.context_managers import Closing
+from packwise.stores.checks import normalised, question_vector
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
-from packwise.stores.pack.rows import normalised
+from packwise.stores.lifecycle import Closeable
 from packwise.stores.postgres.filters import Condition, condition
 from packwise.stores.postgres.knowledge import PostgresKnowledge, integers
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
@@ -86,7 +85,7 @@ def create_or_open_postgres(url: str) -> PostgresStore:
     return PostgresStore(url)
 
 
-class PostgresStore(Closing, KnowledgeReader):
+class PostgresStore(Closeable, KnowledgeReader):
     """Passages of one database (of the first schema of its search path). Safe to use from
     several threads; sees a finished build at the next call."""
 

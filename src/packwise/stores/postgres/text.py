@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from packwise.stores.pack.rows import storable
+from packwise.stores.checks import storable
 
 _ESCAPE = "\ufdd0"  # a code point reserved for a program's own use
 _ESCAPED = {ord("\0"): f"{_ESCAPE}0", ord(_ESCAPE): f"{_ESCAPE}1"}

@@ -22,11 +22,10 @@ from packwise.stores.checks import (
     embedders_would_mix,
     other_embedder,
     passage_vectors,
+    storable,
 )
-from packwise.stores.context_managers import Build
 from packwise.stores.entity_extraction import check_extractions, current_rules
-from packwise.stores.pack.commit import Plan
-from packwise.stores.pack.rows import checked, pack_payload, storable
+from packwise.stores.lifecycle import CommitPlan, StagedBuild
 from packwise.stores.postgres.commit import build_vector_index, switch
 from packwise.stores.postgres.errors import speaking
 from packwise.stores.postgres.migrations import migrate
@@ -34,6 +33,7 @@ from packwise.stores.postgres.passages_schema import COMPONENT, MIGRATIONS
 from packwise.stores.postgres.pool import Pool
 from packwise.stores.postgres.state import State, read_state
 from packwise.stores.postgres.text import given, held
+from packwise.stores.records import checked_document, pack_payload
 
 if TYPE_CHECKING:
     from packwise.stores.postgres.driver import Connection
@@ -49,7 +49,7 @@ _LONGEST_ID = 2000
 _log = logging.getLogger(__name__)
 
 
-class PostgresWriter(Build):
+class PostgresWriter(StagedBuild):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -131,7 +131,7 @@ class PostgresWriter(Build):
     ) -> None:
         """Put a new or changed document down, one vector (row) a passage."""
         block = passage_vectors(document.id, len(passages), vectors, self._dim)
-        document, rows = checked(document, passages, self._version)
+        document, rows = checked_document(document, passages, self._version)
         check_extractions(document.id, passages, extractions)
         if len(document.id.encode()) > _LONGEST_ID:
             raise StoreError(
@@ -177,9 +177,7 @@ class PostgresWriter(Build):
                     connection.execute("DELETE FROM packwise_staged_vectors")
             passages = read_state(connection).passages
             self.close()
-            return WriteSummary(
-                plan.added, plan.changed, len(plan.removed), plan.unchanged, passages
-            )
+            return plan.summary(passages)
 
     def close(self) -> None:
         """End the build and let others write; what is staged stays for the next one."""
@@ -248,17 +246,11 @@ class PostgresWriter(Build):
         self._documents.clear()
         self._vectors.clear()
 
-    def _plan(self, connection: Connection, prune: bool) -> Plan:
+    def _plan(self, connection: Connection, prune: bool) -> CommitPlan:
         rows = connection.execute("SELECT id, key FROM packwise_documents").fetchall()
         stored = {given(name): key for name, key in rows}
         staged = {given(name) for (name,) in connection.execute("SELECT id FROM packwise_staged")}
-        mentioned = self._kept | self._staged
-        return Plan(
-            taken=sorted(staged & mentioned),
-            removed=sorted(stored.keys() - mentioned) if prune else [],
-            stored=stored,
-            prune=prune,
-        )
+        return CommitPlan.of(stored, staged, self._kept | self._staged, prune=prune)
 
     def _tidy(self, connection: Connection) -> None:
         """What follows a commit. The store is whole without it, so trouble here is no failure."""

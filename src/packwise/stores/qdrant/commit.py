@@ -14,11 +14,10 @@ import numpy as np
 
 from packwise.language.analyzer import ANALYZER
 from packwise.language.names import AliasIndex
+from packwise.stores.bm25 import term_hash
 from packwise.stores.entity_extraction import AliasChange, current_rules
-from packwise.stores.keyword_index import term_hash
-from packwise.stores.linking import index_urls, target_of
-from packwise.stores.pack.schema import now
-from packwise.stores.pagerank import pagerank
+from packwise.stores.lifecycle import utc_now
+from packwise.stores.links import index_urls, pagerank, target_of
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.entity_points import (
     FINDINGS_FIELDS,
@@ -410,8 +409,8 @@ class Commit:
             weighed=self._weighed,
             analyzer=ANALYZER,
             rules=current_rules(),
-            created_at=self._old.created_at if self._old else now(),
-            updated_at=now(),
+            created_at=self._old.created_at if self._old else utc_now(),
+            updated_at=utc_now(),
             committed=time.time(),
         )
 

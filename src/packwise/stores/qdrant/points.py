@@ -13,11 +13,19 @@ from packwise.candidates import Filter
 from packwise.documents import Document, Link, Passage, passage_id
 from packwise.language.analyzer import terms
 from packwise.language.names import Extraction
+from packwise.stores.checks import normalised, storable
 from packwise.stores.entity_extraction import extraction_payload
-from packwise.stores.pack.rows import PassageRow, groups, normalised, passage_of, storable
 from packwise.stores.qdrant.layout import NEVER, Payload, tag
 from packwise.stores.qdrant.weights import pack_terms
-from packwise.stores.serialization import links_text, read_links, read_sections, sections_text
+from packwise.stores.records import (
+    PassageRecord,
+    groups,
+    links_text,
+    passage_of,
+    read_links,
+    read_sections,
+    sections_text,
+)
 
 PASSAGE_FIELDS = [
     "born",
@@ -63,7 +71,7 @@ def document_point(document: Document, passages: int) -> Payload:
 
 
 def passage_point(
-    document: Document, row: PassageRow, embedder_version: str, extraction: Extraction | None
+    document: Document, row: PassageRecord, embedder_version: str, extraction: Extraction | None
 ) -> Payload:
     """The payload of a staged passage, with the fields a context builder asks for."""
     metadata = document.metadata

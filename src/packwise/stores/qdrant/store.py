@@ -18,12 +18,11 @@ from packwise.stores.base import (
     TermStatistics,
     Vectors,
 )
-from packwise.stores.checks import question_vector
-from packwise.stores.context_managers import Closing
+from packwise.stores.checks import question_vector, storable
 from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
-from packwise.stores.linking import index_urls, target_of
-from packwise.stores.pack.rows import storable
+from packwise.stores.lifecycle import Closeable
+from packwise.stores.links import index_urls, target_of
 from packwise.stores.qdrant import address as addresses
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.knowledge import QdrantKnowledge
@@ -53,7 +52,7 @@ from packwise.stores.qdrant.reading import Reading, batched
 from packwise.stores.qdrant.server import Server
 from packwise.stores.qdrant.weights import scores, sparse_index
 from packwise.stores.qdrant.writer import QdrantWriter
-from packwise.stores.serialization import LinkParts, read_links
+from packwise.stores.records import LinkParts, read_links
 from packwise.stores.transfer import Content
 
 _T = TypeVar("_T")
@@ -81,7 +80,7 @@ def create_or_open_qdrant(argument: str) -> QdrantStore:
     return QdrantStore(Server.connect(address), address)
 
 
-class QdrantStore(Closing, KnowledgeReader):
+class QdrantStore(Closeable, KnowledgeReader):
     """One store in Qdrant. Safe to use from several threads; sees a finished build at the
     next call."""
 

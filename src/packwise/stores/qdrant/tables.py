@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from packwise.stores.keyword_index import term_hash
+from packwise.stores.bm25 import term_hash
 from packwise.stores.qdrant.layout import tag
 
 PARTS = 64

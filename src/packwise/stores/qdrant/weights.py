@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from packwise.stores.bm25 import K1, B, idf
-from packwise.stores.keyword_index import term_hash
+from packwise.stores.bm25 import K1, B, idf, term_hash
 
 _ENTRY = np.dtype([("hash", "<u8"), ("count", "<u2")])
 _MOST_COUNTED = int(np.iinfo(np.uint16).max)

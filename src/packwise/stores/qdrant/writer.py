@@ -19,10 +19,11 @@ from packwise.stores.checks import (
     embedders_would_mix,
     other_embedder,
     passage_vectors,
+    storable,
+    to_half,
 )
-from packwise.stores.context_managers import Build
 from packwise.stores.entity_extraction import check_extractions, current_rules
-from packwise.stores.pack.rows import checked, storable, to_half
+from packwise.stores.lifecycle import StagedBuild
 from packwise.stores.qdrant.address import Address
 from packwise.stores.qdrant.commit import Commit, Staged
 from packwise.stores.qdrant.entity_points import DERIVED, DocumentRow
@@ -46,7 +47,7 @@ from packwise.stores.qdrant.points import document_point, passage_point, read_ve
 from packwise.stores.qdrant.reading import Reading, batched
 from packwise.stores.qdrant.server import CollectionMissing, Server
 from packwise.stores.qdrant.weights import sparse, unpack_terms
-from packwise.stores.serialization import read_links
+from packwise.stores.records import checked_document, read_links
 
 _FLUSH_PASSAGES = 256
 _FLUSH_SECONDS = 2.0
@@ -55,7 +56,7 @@ _ROW_FIELDS = ["id", "title", "url", "sourceHash", "bytes", "links"]
 _log = logging.getLogger(__name__)
 
 
-class QdrantWriter(Build):
+class QdrantWriter(StagedBuild):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -138,7 +139,7 @@ class QdrantWriter(Build):
         rows = to_half(passage_vectors(document.id, len(passages), vectors, dim)).astype(np.float32)
         check_extractions(document.id, passages, extractions)
         read = {extraction.order_index: extraction for extraction in extractions}
-        document, checked_rows = checked(document, passages, version)
+        document, checked_rows = checked_document(document, passages, version)
         with self._guard:
             self._check_open()
             if document.id in self._staged:
