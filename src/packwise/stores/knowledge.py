@@ -8,24 +8,22 @@ only its own ``KnowledgeQueries``.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from packwise.language.names import Extraction, name_key
 from packwise.stores.checks import storable
+from packwise.stores.entity_extraction import read_extraction
 
 Key = int | str
 EntityId = int | str
 _T = TypeVar("_T")
 
-EntityRow = tuple[EntityId, str, str, str, str, int]
-"""Id, key, label, kind, description and number of passages of an entity."""
-
-PlaceRow = tuple[Key, str, str]
-"""Key of a passage, id and title of its document."""
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,51 +145,51 @@ class KnowledgeStore(Protocol):
 class KnowledgeQueries(Protocol):
     """The rows a store has about entities, all of one state of the store.
 
-    Keys that cannot be this store's are ignored. Where the order of rows matters it is
-    reading order: by document id, then by position in the document.
+    An *entity* below is six columns: id, key, label, kind, description, number of passages.
+    A *place* is three: key of the passage, id and title of its document. Reading order is by
+    document id, then by position in the document. Keys that cannot be the store's are ignored.
     """
 
-    def entities(self, keys: Sequence[str]) -> Iterable[EntityRow]:
-        """The known entities with these keys."""
+    def entities(self, keys: Sequence[str]) -> Iterable[Row]:
+        """Entity: the known ones with these keys."""
         ...
 
-    def entities_like(self, key: str, most: int) -> Iterable[EntityRow]:
-        """The known entities whose key has all words of this one; at least the best ``most``."""
+    def entities_like(self, key: str, most: int) -> Iterable[Row]:
+        """Entity: the known ones whose key has all words of this one; the best ``most`` are
+        among them."""
         ...
 
-    def titles(self, entities: Sequence[EntityId]) -> Iterable[tuple[EntityId, str, str]]:
-        """(Entity, document, title) for the documents these entities title, by document."""
+    def titles(self, entities: Sequence[EntityId]) -> Iterable[Row]:
+        """Entity id, document id, title: what these entities title, by document."""
         ...
 
-    def mentioned(
-        self, passages: Sequence[Key]
-    ) -> tuple[Iterable[PlaceRow], Iterable[tuple[Key, EntityRow]]]:
-        """The places of passages, and the known entities that each mentions."""
+    def places(self, passages: Sequence[Key]) -> Iterable[Row]:
+        """Place of each passage."""
         ...
 
-    def mentioning(
-        self, entities: Sequence[EntityId], most: int
-    ) -> Iterable[tuple[EntityId, PlaceRow]]:
-        """The first ``most`` passages that mention each entity."""
+    def mentioned(self, passages: Sequence[Key]) -> Iterable[Row]:
+        """Key of a passage, entity: the known ones that these passages mention."""
         ...
 
-    def first_passages(self, documents: Sequence[str], most: int) -> Iterable[tuple[str, Key]]:
-        """The first ``most`` passages of each document, in reading order."""
+    def mentioning(self, entities: Sequence[EntityId], most: int) -> Iterable[Row]:
+        """Entity id, place: the first ``most`` passages that mention each."""
         ...
 
-    def facts_about(self, keys: Sequence[str], most: int) -> Iterable[tuple[str, str, PlaceRow]]:
-        """(Key, text, place) in reading order; at least the first ``most`` per key."""
+    def first_passages(self, documents: Sequence[str], most: int) -> Iterable[Row]:
+        """Document id, key of a passage: the first ``most`` per document, in reading order."""
         ...
 
-    def facts_in(self, passages: Sequence[Key]) -> Iterable[tuple[str, str, PlaceRow]]:
-        """(Key, text, place) of the facts in these passages, as the passages state them."""
+    def facts_about(self, keys: Sequence[str], most: int) -> Iterable[Row]:
+        """Key, text, place in reading order; the first ``most`` per key are among them."""
         ...
 
-    def relations(
-        self, keys: Sequence[str], most: int
-    ) -> Iterable[tuple[str, str, str, str, PlaceRow]]:
-        """(Source, relation, target, context, place) from or to these keys, in reading order;
-        at least the first ``most`` per key."""
+    def facts_in(self, passages: Sequence[Key]) -> Iterable[Row]:
+        """Key, text, place: the facts of these passages, as the passages state them."""
+        ...
+
+    def relations(self, keys: Sequence[str], most: int) -> Iterable[Row]:
+        """Source, relation, target, context, place from or to these keys, in reading order;
+        the first ``most`` per key are among them."""
         ...
 
     def extractions(self, passages: Sequence[Key]) -> Iterable[tuple[Key, Extraction]]:
@@ -229,12 +227,12 @@ class KnowledgeReader:
 
     def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, PassageEntities]:
         def read(queries: KnowledgeQueries) -> dict[Key, PassageEntities]:
-            places, mentioned = queries.mentioned(_distinct(passages))
-            places = {place[0]: Place(*place) for place in places}
-            rows: dict[EntityId, EntityRow] = {}
+            keys = _distinct(passages)
+            places = {place[0]: Place(*place) for place in queries.places(keys)}
+            rows: dict[EntityId, Row] = {}
             named: dict[Key, list[EntityId]] = {key: [] for key in places}
-            for passage, row in mentioned:
-                rows[row[0]] = row
+            for passage, *row in queries.mentioned(keys):
+                rows[row[0]] = tuple(row)
                 named[passage].append(row[0])
             entities = {entity.id: entity for entity in _entities(queries, rows.values())}
             return {
@@ -248,7 +246,7 @@ class KnowledgeReader:
     def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
         def read(queries: KnowledgeQueries) -> dict[EntityId, list[Place]]:
             found: dict[EntityId, list[Place]] = {entity: [] for entity in entities}
-            for entity, place in queries.mentioning(list(found), max(most, 0)):
+            for entity, *place in queries.mentioning(list(found), max(most, 0)):
                 found[entity].append(Place(*place))
             return found
 
@@ -266,7 +264,7 @@ class KnowledgeReader:
     def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
         def read(queries: KnowledgeQueries) -> list[StoredFact]:
             found: dict[str, list[StoredFact]] = {key: [] for key in _storable(keys)}
-            for about, text, place in queries.facts_about(list(found), max(most, 0)):
+            for about, text, *place in queries.facts_about(list(found), max(most, 0)):
                 if len(found[about]) < most:
                     found[about].append(StoredFact(about, text, Place(*place)))
             return [fact for facts in found.values() for fact in facts]
@@ -276,7 +274,7 @@ class KnowledgeReader:
     def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
         def read(queries: KnowledgeQueries) -> dict[Key, list[StoredFact]]:
             found: dict[Key, list[StoredFact]] = {}
-            for about, text, place in queries.facts_in(_distinct(passages)):
+            for about, text, *place in queries.facts_in(_distinct(passages)):
                 found.setdefault(place[0], []).append(StoredFact(about, text, Place(*place)))
             return {key: found[key] for key in passages if key in found}
 
@@ -288,7 +286,7 @@ class KnowledgeReader:
             taken: Counter[str] = Counter()
             found: dict[Relation, None] = {}
             rows = queries.relations(sorted(wanted), max(most, 0))
-            for source, name, target, context, place in rows:
+            for source, name, target, context, *place in rows:
                 relation = Relation(source, name, target, context, Place(*place))
                 ends = wanted & {relation.source, relation.target}
                 if relation not in found and any(taken[end] < most for end in ends):
@@ -302,7 +300,78 @@ class KnowledgeReader:
         return self.query_knowledge(lambda queries: dict(queries.extractions(_distinct(keys))))
 
 
-def _entities(queries: KnowledgeQueries, rows: Iterable[EntityRow]) -> list[Entity]:
+ENTITY = "e.key, e.name, e.label, e.kind, e.description, e.passages"
+PLACE = "p.key, d.id, d.title"
+PLACED = """JOIN {t}passages AS p ON p.key = x.passage
+    JOIN {t}documents AS d ON d.key = p.document"""
+_FACTS = f"""SELECT e.name, x.text, {PLACE} FROM {{t}}facts AS x
+    JOIN {{t}}entities AS e ON e.key = x.entity {PLACED}"""
+_KEY_RANGE = range(-(2**63), 2**63)
+
+
+def integers(keys: Iterable[Key]) -> list[int]:
+    """Those keys that can be a store's with SQL."""
+    return [key for key in keys if isinstance(key, int) and key in _KEY_RANGE]
+
+
+class SqlKnowledge:
+    """The ``KnowledgeQueries`` that stores with SQL share; they have the same tables."""
+
+    def each(self, query: str, values: Sequence[Any]) -> Iterator[Row]:
+        """The rows of a query, in which ``{t}`` is the prefix of tables, and ``{names}`` and
+        ``{keys}`` test whether a text or a key is among the values."""
+        raise NotImplementedError
+
+    def entities(self, keys: Sequence[str]) -> Iterator[Row]:
+        query = f"SELECT {ENTITY} FROM {{t}}entities AS e WHERE e.known AND e.name {{names}}"
+        return self.each(query, keys)
+
+    def titles(self, entities: Sequence[EntityId]) -> Iterator[Row]:
+        return self.each(
+            "SELECT a.entity, d.id, d.title FROM {t}aliases AS a JOIN {t}documents AS d"
+            " ON d.key = a.document WHERE a.entity {keys} ORDER BY d.id",
+            entities,
+        )
+
+    def places(self, passages: Sequence[Key]) -> Iterator[Row]:
+        return self.each(
+            f"SELECT {PLACE} FROM {{t}}passages AS p JOIN {{t}}documents AS d"
+            " ON d.key = p.document WHERE p.key {keys}",
+            integers(passages),
+        )
+
+    def mentioned(self, passages: Sequence[Key]) -> Iterator[Row]:
+        return self.each(
+            f"SELECT m.passage, {ENTITY} FROM {{t}}mentions AS m JOIN {{t}}entities AS e"
+            " ON e.key = m.entity WHERE e.known AND m.passage {keys}"
+            " ORDER BY m.passage, m.entity",
+            integers(passages),
+        )
+
+    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[Row]:
+        order = "WHERE e.name {names} ORDER BY d.id, p.position, x.position"
+        return self.each(f"{_FACTS} {order}", keys)
+
+    def facts_in(self, passages: Sequence[Key]) -> Iterator[Row]:
+        order = "WHERE x.passage {keys} ORDER BY x.passage, x.position"
+        return self.each(f"{_FACTS} {order}", integers(passages))
+
+    def relations(self, keys: Sequence[str], most: int) -> Iterator[Row]:
+        return self.each(
+            f"SELECT s.name, x.relation, t.name, x.context, {PLACE} FROM {{t}}relations AS x"
+            " JOIN {t}entities AS s ON s.key = x.source"
+            f" JOIN {{t}}entities AS t ON t.key = x.target {PLACED}"
+            " WHERE s.name {names} OR t.name {names} ORDER BY d.id, p.position, x.position",
+            keys,
+        )
+
+    def extractions(self, passages: Sequence[Key]) -> Iterator[tuple[Key, Extraction]]:
+        query = "SELECT passage, payload FROM {t}extractions WHERE passage {keys}"
+        rows = self.each(query, integers(passages))
+        return ((key, read_extraction(json.loads(payload))) for key, payload in rows)
+
+
+def _entities(queries: KnowledgeQueries, rows: Iterable[Row]) -> list[Entity]:
     rows = list(rows)
     titled: dict[EntityId, list[TitledDocument]] = {}
     for entity, document, title in queries.titles([row[0] for row in rows]):

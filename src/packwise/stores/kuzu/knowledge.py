@@ -18,9 +18,8 @@ from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
-    EntityRow,
     Key,
-    PlaceRow,
+    Row,
     TitledDocument,
 )
 from packwise.stores.kuzu.database import DatabaseFile
@@ -60,61 +59,54 @@ class KuzuKnowledge:
         self._read = read
         self._lock = threading.Lock()
 
-    def entities(self, keys: Sequence[str]) -> Iterator[EntityRow]:
+    def entities(self, keys: Sequence[str]) -> Iterator[Row]:
         known = self._known.by_key
         return (_row(known[key]) for key in keys if key in known)
 
-    def entities_like(self, key: str, most: int) -> Iterator[EntityRow]:
+    def entities_like(self, key: str, most: int) -> Iterator[Row]:
         words = set(key.split())
         return (_row(e) for e in self._known.by_key.values() if words <= set(e.key.split()))
 
-    def titles(self, entities: Sequence[EntityId]) -> Iterator[tuple[EntityId, str, str]]:
+    def titles(self, entities: Sequence[EntityId]) -> Iterator[Row]:
         for entity in entities:
             for titled in self._known.by_key[str(entity)].titled:
                 yield entity, titled.document, titled.title
 
-    def mentioned(
-        self, passages: Sequence[Key]
-    ) -> tuple[Iterator[PlaceRow], Iterator[tuple[Key, EntityRow]]]:
-        rows = self._rows(passages)
-        mentions = (
-            (key, entity)
-            for key, row in rows.items()
-            for entity in self.entities(self._known.mentioned.get(row, ()))
-        )
-        return map(self._place, rows.values()), mentions
+    def places(self, passages: Sequence[Key]) -> Iterator[Row]:
+        return map(self._place, self._rows(passages).values())
 
-    def mentioning(
-        self, entities: Sequence[EntityId], most: int
-    ) -> Iterator[tuple[EntityId, PlaceRow]]:
+    def mentioned(self, passages: Sequence[Key]) -> Iterator[Row]:
+        for key, row in self._rows(passages).items():
+            for entity in self.entities(self._known.mentioned.get(row, ())):
+                yield key, *entity
+
+    def mentioning(self, entities: Sequence[EntityId], most: int) -> Iterator[Row]:
         for entity in entities:
             rows = sorted(self._known.mentioning.get(str(entity), ()))[:most]
-            yield from ((entity, self._place(row)) for row in rows)
+            yield from ((entity, *self._place(row)) for row in rows)
 
-    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[tuple[str, Key]]:
+    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[Row]:
         for name in documents:
             at = self._table.document_rows.get(name)
             for row in range(*self._table.spans[at])[:most] if at is not None else ():
                 yield name, self._table.passages[row].key
 
-    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[tuple[str, str, PlaceRow]]:
+    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[Row]:
         wanted = frozenset(keys)
         for row, facts in sorted(self._known.facts.items()):
-            yield from ((key, text, self._place(row)) for key, text in facts if key in wanted)
+            yield from ((key, text, *self._place(row)) for key, text in facts if key in wanted)
 
-    def facts_in(self, passages: Sequence[Key]) -> Iterator[tuple[str, str, PlaceRow]]:
+    def facts_in(self, passages: Sequence[Key]) -> Iterator[Row]:
         for row in self._rows(passages).values():
             facts = self._known.facts.get(row, ())
-            yield from ((about, text, self._place(row)) for about, text in facts)
+            yield from ((about, text, *self._place(row)) for about, text in facts)
 
-    def relations(
-        self, keys: Sequence[str], most: int
-    ) -> Iterator[tuple[str, str, str, str, PlaceRow]]:
+    def relations(self, keys: Sequence[str], most: int) -> Iterator[Row]:
         wanted = frozenset(keys)
         for row, relations in sorted(self._known.relations.items()):
             for source, relation, target, context in relations:
                 if source in wanted or target in wanted:
-                    yield source, relation, target, context, self._place(row)
+                    yield source, relation, target, context, *self._place(row)
 
     def extractions(self, passages: Sequence[Key]) -> Iterator[tuple[Key, Extraction]]:
         rows = self._rows(passages)
@@ -152,7 +144,7 @@ class KuzuKnowledge:
         entity = self._known.by_key.get(key)
         return entity.label if entity else key
 
-    def _place(self, row: int) -> PlaceRow:
+    def _place(self, row: int) -> Row:
         passage = self._table.passages[row]
         document = self._table.documents[passage.document]
         return passage.key, document.id, document.title
@@ -162,7 +154,7 @@ class KuzuKnowledge:
         return {key: rows[key] for key in passages if isinstance(key, str) and key in rows}
 
 
-def _row(entity: Entity) -> EntityRow:
+def _row(entity: Entity) -> Row:
     return (
         *(entity.id, entity.key, entity.label),
         *(entity.kind, entity.description, entity.passages),

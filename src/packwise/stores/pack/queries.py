@@ -16,10 +16,16 @@ from numpy.typing import NDArray
 
 from packwise.candidates import Filter
 from packwise.documents import Document, Link, Passage, Section, passage_id
-from packwise.language.names import Extraction
 from packwise.stores.checks import after_prefix, storable
-from packwise.stores.entity_extraction import read_extraction
-from packwise.stores.knowledge import EntityId, EntityRow, Key, PlaceRow
+from packwise.stores.knowledge import (
+    ENTITY,
+    PLACE,
+    PLACED,
+    EntityId,
+    Row,
+    SqlKnowledge,
+    integers,
+)
 from packwise.stores.pack.database import KNOWLEDGE_SCHEMA, schema_version
 from packwise.stores.records import read_blocks
 
@@ -30,13 +36,7 @@ PASSAGE_TABLES = "passages AS p JOIN documents AS d ON d.key = p.document"
 _BATCH = 500
 """Values bound in one statement; the oldest SQLite versions in use take 999."""
 
-_KEY_RANGE = range(-(2**63), 2**63)
-_ENTITY = "e.key, e.name, e.label, e.kind, e.description, e.passages"
-_PLACE = "p.key, d.id, d.title"
-_PLACED = "JOIN passages AS p ON p.key = x.passage JOIN documents AS d ON d.key = p.document"
 _T = TypeVar("_T")
-_FACTS = f"""SELECT e.name, x.text, {_PLACE} FROM facts AS x
-    JOIN entities AS e ON e.key = x.entity {_PLACED}"""
 
 
 def batches(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -47,11 +47,6 @@ def batches(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 def marks(values: Sequence[Any]) -> str:
     """As many placeholders as there are values."""
     return ",".join("?" * len(values))
-
-
-def integers(keys: Sequence[Key]) -> list[int]:
-    """Those keys that can be a pack's."""
-    return [key for key in keys if isinstance(key, int) and key in _KEY_RANGE]
 
 
 def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passage]:
@@ -195,110 +190,44 @@ def counts(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(zip(("entities", "facts", "relations"), row, strict=True))
 
 
-class PackKnowledge:
-    """``KnowledgeQueries`` of one snapshot of a pack."""
+class PackKnowledge(SqlKnowledge):
+    """``KnowledgeQueries`` of one snapshot of a pack. A pack of schema 1 has no entities."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._has_entities = schema_version(connection) >= KNOWLEDGE_SCHEMA
 
-    def entities(self, keys: Sequence[str]) -> Iterator[EntityRow]:
-        return self._each(
-            f"SELECT {_ENTITY} FROM entities AS e WHERE e.known AND e.name IN ({{}})", keys
-        )
+    def each(self, query: str, values: Sequence[Any]) -> Iterator[Row]:
+        if not self._has_entities:
+            return
+        for batch in batches(values):
+            test = f"IN ({','.join(f'?{n}' for n in range(1, len(batch) + 1))})"
+            yield from self._connection.execute(query.format(t="", names=test, keys=test), batch)
 
-    def entities_like(self, key: str, most: int) -> Iterator[EntityRow]:
+    def entities_like(self, key: str, most: int) -> Iterator[Row]:
         words = key.split()
-        return self._select(
-            f"SELECT {_ENTITY} FROM entities AS e WHERE e.known AND"
+        if not self._has_entities:
+            return iter(())
+        return self._connection.execute(
+            f"SELECT {ENTITY} FROM entities AS e WHERE e.known AND"
             + " AND ".join(["' ' || e.name || ' ' LIKE ? ESCAPE '\\'"] * len(words))
             + " ORDER BY e.name <> ?, e.passages DESC, length(e.name), e.name LIMIT ?",
             (*(f"% {_escaped(word)} %" for word in words), key, most),
         )
 
-    def titles(self, entities: Sequence[EntityId]) -> Iterator[tuple[EntityId, str, str]]:
-        return self._each(
-            "SELECT a.entity, d.id, d.title FROM aliases AS a JOIN documents AS d"
-            " ON d.key = a.document WHERE a.entity IN ({}) ORDER BY d.id",
-            entities,
-        )
-
-    def mentioned(
-        self, passages: Sequence[Key]
-    ) -> tuple[Iterator[PlaceRow], Iterator[tuple[Key, EntityRow]]]:
-        keys = integers(passages)
-        places = self._each(
-            f"SELECT {_PLACE} FROM passages AS p JOIN documents AS d ON d.key = p.document"
-            " WHERE p.key IN ({})",
-            keys,
-        )
-        rows = self._each(
-            f"SELECT m.passage, {_ENTITY} FROM mentions AS m JOIN entities AS e"
-            " ON e.key = m.entity WHERE e.known AND m.passage IN ({})"
-            " ORDER BY m.passage, m.entity",
-            keys,
-        )
-        return places, ((passage, tuple(row)) for passage, *row in rows)
-
-    def mentioning(
-        self, entities: Sequence[EntityId], most: int
-    ) -> Iterator[tuple[EntityId, PlaceRow]]:
+    def mentioning(self, entities: Sequence[EntityId], most: int) -> Iterator[Row]:
         # One statement each stops at the last row it needs; a window over all does not.
+        query = f"SELECT x.entity, {PLACE} FROM {{t}}mentions AS x {PLACED} WHERE x.entity {{keys}}"
         for entity in integers(entities):
-            for place in self._select(
-                f"SELECT {_PLACE} FROM mentions AS x {_PLACED}"
-                " WHERE x.entity = ? ORDER BY x.passage LIMIT ?",
-                (entity, most),
-            ):
-                yield entity, place
+            yield from self.each(f"{query} ORDER BY x.passage LIMIT {most}", [entity])
 
-    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[tuple[str, Key]]:
+    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[Row]:
         for document in documents:
-            for (key,) in self._connection.execute(
-                "SELECT key FROM passages WHERE document = (SELECT key FROM documents WHERE id = ?)"
-                " ORDER BY position LIMIT ?",
+            yield from self._connection.execute(
+                "SELECT ?1, key FROM passages WHERE document ="
+                " (SELECT key FROM documents WHERE id = ?1) ORDER BY position LIMIT ?2",
                 (document, most),
-            ):
-                yield document, key
-
-    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[tuple[str, str, PlaceRow]]:
-        order = "WHERE e.name IN ({}) ORDER BY d.id, p.position, x.position"
-        for about, text, *place in self._each(f"{_FACTS} {order}", keys):
-            yield about, text, tuple(place)
-
-    def facts_in(self, passages: Sequence[Key]) -> Iterator[tuple[str, str, PlaceRow]]:
-        order = "WHERE x.passage IN ({}) ORDER BY x.passage, x.position"
-        for about, text, *place in self._each(f"{_FACTS} {order}", integers(passages)):
-            yield about, text, tuple(place)
-
-    def relations(
-        self, keys: Sequence[str], most: int
-    ) -> Iterator[tuple[str, str, str, str, PlaceRow]]:
-        rows = self._each(
-            f"SELECT s.name, x.relation, t.name, x.context, {_PLACE} FROM relations AS x"
-            f" JOIN entities AS s ON s.key = x.source JOIN entities AS t ON t.key = x.target"
-            f" {_PLACED} WHERE s.name IN ({{0}}) OR t.name IN ({{0}})"
-            " ORDER BY d.id, p.position, x.position",
-            keys,
-            times=2,
-        )
-        for source, relation, target, context, *place in rows:
-            yield source, relation, target, context, tuple(place)
-
-    def extractions(self, passages: Sequence[Key]) -> Iterator[tuple[Key, Extraction]]:
-        rows = self._each(
-            "SELECT passage, payload FROM extractions WHERE passage IN ({})", integers(passages)
-        )
-        return ((key, read_extraction(json.loads(text))) for key, text in rows)
-
-    def _each(self, query: str, values: Sequence[Any], times: int = 1) -> Iterator[Any]:
-        """The rows of a query with ``{}`` for the values, in batches SQLite can bind."""
-        for batch in batches(values):
-            yield from self._select(query.format(marks(batch)), [*batch] * times)
-
-    def _select(self, query: str, values: Sequence[Any]) -> Iterator[Any]:
-        if self._has_entities:
-            yield from self._connection.execute(query, values)
+            )
 
 
 def _escaped(word: str) -> str:

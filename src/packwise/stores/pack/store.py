@@ -30,7 +30,7 @@ from packwise.stores.base import (
     Vectors,
 )
 from packwise.stores.checks import EmbedderIdentity, question_vector, storable
-from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
 from packwise.stores.lifecycle import Closeable
 from packwise.stores.pack.database import (
     DATABASE,
@@ -56,7 +56,6 @@ from packwise.stores.pack.queries import (
     PackKnowledge,
     batches,
     counts,
-    integers,
     marks,
     read_document,
     read_passage,

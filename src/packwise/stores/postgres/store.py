@@ -17,10 +17,10 @@ from packwise.errors import StoreMissing, UsageError
 from packwise.stores import bm25
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
 from packwise.stores.checks import normalised, question_vector
-from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
 from packwise.stores.lifecycle import Closeable
 from packwise.stores.postgres.filters import Condition, condition
-from packwise.stores.postgres.knowledge import PostgresKnowledge, integers
+from packwise.stores.postgres.knowledge import PostgresKnowledge
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
 from packwise.stores.postgres.pool import Pool
 from packwise.stores.postgres.reading import (

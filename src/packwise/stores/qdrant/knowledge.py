@@ -11,7 +11,7 @@ from typing import Any
 
 from packwise.language.names import Extraction
 from packwise.stores.entity_extraction import read_extraction
-from packwise.stores.knowledge import EntityId, EntityRow, Key, PlaceRow
+from packwise.stores.knowledge import EntityId, Key, Row
 from packwise.stores.qdrant.layout import State, has, has_any, tag
 from packwise.stores.qdrant.reading import Reading, batched
 
@@ -28,14 +28,15 @@ class QdrantKnowledge:
         self._reading = reading
         self._state = state
         self._titles: dict[EntityId, list[list[str]]] = {}
+        self._found: list[Mapping[str, Any]] = []
 
-    def entities(self, keys: Sequence[str]) -> Iterator[EntityRow]:
+    def entities(self, keys: Sequence[str]) -> Iterator[Row]:
         for batch in batched(keys, _BATCH):
             wanted = [*has(tag("known")), has_any(tag("entity", key) for key in batch)]
             points = self._reading.pick(self._state, wanted, len(batch))
             yield from (self._entity(point.payload) for point in points)
 
-    def entities_like(self, key: str, most: int) -> Iterator[EntityRow]:
+    def entities_like(self, key: str, most: int) -> Iterator[Row]:
         wanted = has(tag("known"), *(tag("word", word) for word in dict.fromkeys(key.split())))
         depth = most + _DEPTH
         while True:
@@ -50,53 +51,48 @@ class QdrantKnowledge:
         rows.update((row[0], row) for row in self.entities([key]))
         yield from rows.values()
 
-    def titles(self, entities: Sequence[EntityId]) -> Iterator[tuple[EntityId, str, str]]:
+    def titles(self, entities: Sequence[EntityId]) -> Iterator[Row]:
         # They came with the entities.
         for entity in entities:
             yield from ((entity, document, title) for document, title in self._titles[entity])
 
-    def mentioned(
-        self, passages: Sequence[Key]
-    ) -> tuple[Iterator[PlaceRow], Iterator[tuple[Key, EntityRow]]]:
-        points = list(self._found_in(passages, "mentions"))
-        names = dict.fromkeys(name for point in points for name, *_ in point["mentions"])
-        entities = {row[1]: row for row in self.entities(list(names))}
-        rows = (
-            (point["passage"], entities[name])
-            for point in points
-            for name, *_ in point["mentions"]
-            if name in entities
-        )
-        return map(_place, points), rows
+    def places(self, passages: Sequence[Key]) -> Iterator[Row]:
+        # What they mention comes with them.
+        self._found = list(self._found_in(passages, "mentions"))
+        return map(_place, self._found)
 
-    def mentioning(
-        self, entities: Sequence[EntityId], most: int
-    ) -> Iterator[tuple[EntityId, PlaceRow]]:
+    def mentioned(self, passages: Sequence[Key]) -> Iterator[Row]:
+        names = dict.fromkeys(name for point in self._found for name, *_ in point["mentions"])
+        entities = {row[1]: row for row in self.entities(list(names))}
+        for point in self._found:
+            for name, *_ in point["mentions"]:
+                if name in entities:
+                    yield point["passage"], *entities[name]
+
+    def mentioning(self, entities: Sequence[EntityId], most: int) -> Iterator[Row]:
         wanted = [has(tag("mentions", entity)) for entity in entities]
         found = self._reading.firsts(self._state, wanted, most, by="passage", fields=_PLACE)
         for entity, points in zip(entities, found, strict=True):
-            yield from ((entity, _place(point.payload)) for point in points)
+            yield from ((entity, *_place(point.payload)) for point in points)
 
-    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[tuple[str, Key]]:
+    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[Row]:
         wanted = [has(tag("passages of", name)) for name in documents]
         found = self._reading.firsts(self._state, wanted, most, by="orderIndex", fields=["born"])
         for name, points in zip(documents, found, strict=True):
             yield from ((name, point.id) for point in points)
 
-    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[tuple[str, str, PlaceRow]]:
+    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[Row]:
         for name, points in self._naming(keys, "about", most, "facts"):
             for point in points:
                 for about, text in point["facts"]:
                     if about == name:
-                        yield about, text, _place(point)
+                        yield about, text, *_place(point)
 
-    def facts_in(self, passages: Sequence[Key]) -> Iterator[tuple[str, str, PlaceRow]]:
+    def facts_in(self, passages: Sequence[Key]) -> Iterator[Row]:
         for point in self._found_in(passages, "facts"):
-            yield from ((about, text, _place(point)) for about, text in point["facts"])
+            yield from ((about, text, *_place(point)) for about, text in point["facts"])
 
-    def relations(
-        self, keys: Sequence[str], most: int
-    ) -> Iterator[tuple[str, str, str, str, PlaceRow]]:
+    def relations(self, keys: Sequence[str], most: int) -> Iterator[Row]:
         found = {
             point["passage"]: point
             for _, points in self._naming(keys, "ties", most, "relations")
@@ -104,7 +100,7 @@ class QdrantKnowledge:
         }
         for point in sorted(found.values(), key=_reading_order):
             for source, relation, target, context in point["relations"]:
-                yield source, relation, target, context, _place(point)
+                yield source, relation, target, context, *_place(point)
 
     def extractions(self, passages: Sequence[Key]) -> Iterator[tuple[Key, Extraction]]:
         from qdrant_client import models
@@ -116,7 +112,7 @@ class QdrantKnowledge:
                 if point.payload.get("extraction"):
                     yield point.id, read_extraction(point.payload["extraction"])
 
-    def _entity(self, payload: Mapping[str, Any]) -> EntityRow:
+    def _entity(self, payload: Mapping[str, Any]) -> Row:
         key = payload["key"]
         self._titles[key] = payload["titled"]
         names = ("label", "entityKind", "description", "count")
@@ -148,5 +144,5 @@ def _reading_order(payload: Mapping[str, Any]) -> tuple[str, int]:
     return payload["document"], payload["orderIndex"]
 
 
-def _place(payload: Mapping[str, Any]) -> PlaceRow:
+def _place(payload: Mapping[str, Any]) -> Row:
     return payload["passage"], payload["document"], payload["docTitle"]
