@@ -85,7 +85,7 @@ def question_vector(vector: Vectors | Sequence[float], dim: int, location: str) 
 
 
 def passage_vectors(document: str, rows: int, vectors: Vectors, dim: int) -> Vectors:
-    """The vectors of a document's passages, L2-normalised; one row a passage or an error."""
+    """The vectors of a document's passages, L2-normalised; one row per passage or an error."""
     given = np.asarray(vectors, dtype=np.float32)
     if rows == 0 and given.size == 0:
         given = given.reshape(0, dim)
@@ -99,7 +99,7 @@ def passage_vectors(document: str, rows: int, vectors: Vectors, dim: int) -> Vec
 
 
 def other_embedder(location: str, held: Identity, given: Identity) -> EmbedderMismatch:
-    """What a build with another embedder is told."""
+    """The error for a build with another embedder."""
     return EmbedderMismatch(
         f"{location} holds vectors of {named(held)}, not of {named(given)}",
         fix=f"packwise build SOURCE --out {location} --reembed",
@@ -107,10 +107,10 @@ def other_embedder(location: str, held: Identity, given: Identity) -> EmbedderMi
 
 
 def embedders_would_mix(documents: int, held: Identity) -> EmbedderMismatch:
-    """What a build that embeds a store anew is told when some of it would stay as it was."""
+    """The error for a build that embeds a store again but would keep some of the old vectors."""
     return EmbedderMismatch(
         f"{documents} documents still have vectors of {named(held)}",
-        fix="stage every document anew, or remove those",
+        fix="stage every document again, or remove those",
     )
 
 
@@ -123,9 +123,9 @@ def named(identity: Identity) -> str:
 def check_store_embedder(store: Store, embedder: Embedder) -> None:
     """Raise ``EmbedderMismatch`` unless questions of this embedder fit a store's vectors.
 
-    A store that records its embedder's version is held to that and to the dimension. One
-    that does not, such as a pack of the earlier system, is held to the dimension and to its
-    vectors of a few passages, and the log says so.
+    A store that records its embedder's version must match that and the dimension. For one that
+    does not, such as a pack of agent-kgpacks, the vectors of a few passages are compared, and
+    the log says so.
     """
     info = store.info()
     check_embedder(info.embedder_version, embedder.version, location=info.location)
@@ -143,7 +143,8 @@ def check_store_embedder(store: Store, embedder: Embedder) -> None:
 def check_vectors(store: Store, embedder: Embedder) -> int:
     """Raise ``EmbedderMismatch`` unless a store's vectors are those this embedder makes.
 
-    A few passages are embedded again and compared; how many. A store without passages agrees.
+    A few passages are embedded again and compared; returns how many. A store without passages
+    agrees.
     """
     info = store.info()
     if info.passages == 0:

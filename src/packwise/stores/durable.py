@@ -1,4 +1,4 @@
-"""Files that survive a crash, and a full disk told apart from other trouble."""
+"""Files that survive a crash, and a full disk recognised among other errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROBE_BYTES = 8 << 20
 
 
 def sync_file(path: Path) -> None:
-    """Bring a file, or a folder's list of names, to the disk."""
+    """Flush a file, or a folder's list of names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -71,7 +71,7 @@ class PreparedFile:
 
 @contextmanager
 def writing(folder: Path) -> Generator[None]:
-    """Turn what the disk, SQLite and the indexes raise while writing into store errors."""
+    """Turn what the disk and SQLite raise while writing into store errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -88,7 +88,7 @@ def writing(folder: Path) -> Generator[None]:
 def raise_if_full(folder: Path, error: Exception) -> None:
     """Raise ``StoreFull`` when a library failed in a folder that takes no more bytes.
 
-    The index libraries do not say why a write failed, so the disk is asked.
+    The index libraries do not say why a write failed, so a probe is written.
     """
     place = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     try:

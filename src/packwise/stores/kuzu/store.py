@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,18 +12,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from packwise import folders
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage, content_hash
-from packwise.errors import NotAStore, StoreError, StoreMissing, UsageError
+from packwise.errors import NotAStore, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER, terms
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
-from packwise.stores.bm25 import KeywordIndex, build, build_in_memory
+from packwise.stores.bm25 import KeywordIndex
 from packwise.stores.checks import EmbedderIdentity, normalised, question_vector, storable
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.kuzu import kgpacks
 from packwise.stores.kuzu.cypher import check_read_only
 from packwise.stores.kuzu.database import DatabaseFile, stamp_of
+from packwise.stores.kuzu.keywords import keyword_index
 from packwise.stores.kuzu.knowledge import KuzuKnowledge, read_own_entities
 from packwise.stores.kuzu.schema import INDEX
 from packwise.stores.kuzu.table import KuzuState, Table, has_vector_index, read_own_table
@@ -38,8 +36,6 @@ from packwise.stores.transfer import Content
 _T = TypeVar("_T")
 _SPARE = 16
 _ROUNDS = 4
-_KEPT_ON_DISK = 2000
-"""Passages from which on the keyword index is kept in the cache folder."""
 
 _SECTIONS = "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, "
 _COSINE = "array_cosine_similarity({node}.embedding, CAST($question AS FLOAT[{dim}]))"
@@ -97,7 +93,7 @@ class KuzuSnapshot:
     @cached_property
     def keywords(self) -> KeywordIndex:
         with self._lock:
-            return _keyword_index(self)
+            return keyword_index(self.table, self._indexed_terms)
 
     @cached_property
     def has_vector_index(self) -> bool:
@@ -117,7 +113,6 @@ class KuzuSnapshot:
         return [(self.table.passages[r].key, self.table.passage(r, texts[r])) for r in rows]
 
     def documents(self, rows: Sequence[int]) -> dict[int, Document]:
-        """Documents by row, with their texts."""
         table = self.table
         if not table.state.own:
             return {row: kgpacks.read_document(self.file, table, row) for row in rows}
@@ -153,6 +148,13 @@ class KuzuSnapshot:
             [self.table.passages[row].key for row in rows],
             {"question": question.tolist()},
         )
+
+    def _indexed_terms(self) -> Iterator[tuple[int, Sequence[str]]]:
+        order = self.table.by_key
+        for at in range(0, len(order), 1000):
+            passages = self.passages(order[at : at + 1000].tolist())
+            for rank, (_, passage) in enumerate(passages, start=at):
+                yield rank, terms(passage.indexed_text)
 
     def _target(self, href: str, source: str) -> str | None:
         return target_of(href, source, self.table.document_rows, self.table.urls)
@@ -243,8 +245,6 @@ class KuzuStore(Closeable, KnowledgeReader):
             return [found.get(key) for key in keys]
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:
-        """The stored vectors of these keys, one row each, L2-normalised; the row of a key
-        that is gone is all zero."""
         with self._current() as snapshot:
             rows = np.zeros((len(keys), snapshot.table.state.identity.dim), dtype=np.float32)
             wanted = [key for key in dict.fromkeys(keys) if isinstance(key, str)]
@@ -372,7 +372,6 @@ class KuzuStore(Closeable, KnowledgeReader):
             return None
 
     def close(self) -> None:
-        """Let go of the file; closing again does nothing."""
         with self._lock:
             snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
@@ -431,42 +430,3 @@ def _nearest(snapshot: KuzuSnapshot, question: Vectors, k: int) -> list[Match]:
 def _best(found: Iterable[Sequence[Any]], k: int) -> list[Match]:
     matches = [Match(key, float(score or 0.0)) for key, score in found]
     return sorted(matches, key=lambda match: (-match.score, str(match.key)))[:k]
-
-
-def _keyword_index(snapshot: KuzuSnapshot) -> KeywordIndex:
-    """The keyword index of a state: in memory, or in the cache folder where it is large."""
-    table = snapshot.table
-    ranks = np.arange(len(table.passages), dtype=np.int64)
-    if len(table.passages) < _KEPT_ON_DISK:
-        return build_in_memory(_indexed_terms(snapshot), ranks)
-    name = content_hash(str(table.state.version), ANALYZER, str(len(table.passages)))
-    folder = folders.cache() / "kuzu" / name
-    try:
-        return KeywordIndex.open(folder, ranks)
-    except (ValueError, OSError):
-        shutil.rmtree(folder, ignore_errors=True)
-        _build_on_disk(snapshot, folder)
-        return KeywordIndex.open(folder, ranks)
-
-
-def _build_on_disk(snapshot: KuzuSnapshot, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".keywords-", dir=folder.parent))
-    try:
-        build(scratch, _indexed_terms(snapshot))
-        scratch.rename(folder)
-    except OSError as error:
-        if not folder.is_dir():
-            raise StoreError(
-                f"cannot keep a keyword index in {folder}: {error.strerror}"
-            ) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _indexed_terms(snapshot: KuzuSnapshot) -> Iterator[tuple[int, Sequence[str]]]:
-    order = snapshot.table.by_key
-    for at in range(0, len(order), 1000):
-        passages = snapshot.passages(order[at : at + 1000].tolist())
-        for rank, (_, passage) in enumerate(passages, start=at):
-            yield rank, terms(passage.indexed_text)

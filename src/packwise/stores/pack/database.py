@@ -1,7 +1,7 @@
 """``pack.sqlite``: opening it, its schema version, its state, and connections for readers.
 
-A schema version is a row of ``migrations``. A build brings an older pack up to date; a reader
-accepts any version from ``OLDEST_READABLE`` on; a newer one needs an upgrade of packwise.
+A schema version is a row of ``migrations``. A reader accepts older packs, a build brings them
+up to date, and a newer one needs an upgrade of packwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ __all__ = ["KNOWLEDGE_SCHEMA"]
 
 DATABASE = "pack.sqlite"
 APPLICATION_ID = 0x506B5773
-OLDEST_READABLE = 1
 _WAIT_SECONDS = 30.0
 
 # SQLite forbids even closing a connection in a child of the process that opened it.
@@ -127,9 +126,8 @@ def connect_writer(folder: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         else:
             check_schema(connection, folder)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA foreign_keys = ON")
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
         connection.execute("PRAGMA temp_store = MEMORY")
     except BaseException:
         connection.close()
@@ -190,11 +188,6 @@ def check_schema(connection: sqlite3.Connection, folder: Path) -> int:
         raise StoreError(
             f"{folder} has schema version {version}, this packwise knows up to {newest}",
             fix="upgrade packwise",
-        )
-    if version < OLDEST_READABLE:
-        raise StoreError(
-            f"{folder} has schema version {version}, too old to read",
-            fix=f"packwise build SOURCE --out {folder}",
         )
     return version
 

@@ -167,7 +167,6 @@ class PackStore(Closeable, KnowledgeReader):
         )
 
     def version(self) -> str:
-        """What changes whenever the content does."""
         with self._snapshot() as (_, state):
             return state.index.version
 
@@ -219,8 +218,6 @@ class PackStore(Closeable, KnowledgeReader):
         return [found.get(key) for key in keys]
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:
-        """The stored vectors of these keys, one row each, L2-normalised; the row of a key
-        that is gone is all zero."""
         with self._searching() as (_, index):
             vectors = np.zeros((len(keys), index.generation.dim), dtype=np.float32)
             at = [i for i, key in enumerate(keys) if integers([key])]
@@ -262,7 +259,6 @@ class PackStore(Closeable, KnowledgeReader):
             return list(map(_reader(state), rows))
 
     def documents(self) -> Iterator[DocumentSummary]:
-        """All documents, by id, as they were when the first one was asked for."""
         with self._snapshot() as (connection, _):
             rows = connection.execute(
                 "SELECT d.id, d.title, d.url, d.lang, d.source_hash,"
@@ -309,19 +305,12 @@ class PackStore(Closeable, KnowledgeReader):
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
     ) -> PackWriter:
-        """Start a build. Raises ``EmbedderMismatch`` when the pack's vectors come from another
-        embedder, ``StoreBusy`` when another build is running.
-
-        With ``allow_mismatch`` another embedder may take over; its commit then requires that
-        every document that stays was staged again, so vectors of two embedders never mix.
-        """
         if dim < 1:
             raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
         identity = EmbedderIdentity(embedder, embedder_version, dim)
         return PackWriter(self._folder, identity, allow_mismatch=allow_mismatch)
 
     def close(self) -> None:
-        """Let go of files and connections; closing again does nothing."""
         self._connections.close()
         self._loaded = None
 

@@ -86,10 +86,6 @@ class PackWriter(StagedBuild):
             self._open()
 
     def source_hashes(self) -> Mapping[str, str]:
-        """Document id to source hash: what is stored or already staged, newest wins.
-
-        While a pack is embedded again, documents of the old embedder do not count.
-        """
         return dict(self._known)
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
@@ -113,7 +109,6 @@ class PackWriter(StagedBuild):
             return found
 
     def keep(self, document_id: str) -> None:
-        """This document is unchanged: it stays (or its staged version is taken)."""
         document_id = storable(document_id)
         if document_id not in self._known:
             raise StoreError(f"cannot keep {document_id!r}: the pack does not hold it")
@@ -126,8 +121,6 @@ class PackWriter(StagedBuild):
         vectors: Vectors,
         extractions: Sequence[Extraction] = (),
     ) -> None:
-        """Stage a new or changed document with one vector (row) per passage, and what a
-        language model read in its passages."""
         block = passage_vectors(document.id, len(passages), vectors, self._embedder.dim)
         check_extractions(document.id, passages, extractions)
         document, rows = checked_document(document, passages, self._embedder.version)
@@ -163,8 +156,6 @@ class PackWriter(StagedBuild):
                 self._flush()
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
-        """Make it all visible at once; with ``prune``, whatever was neither kept nor staged
-        in this run disappears. Ends the build."""
         with self._guard:
             with writing(self._folder):
                 connection = self._writable()
