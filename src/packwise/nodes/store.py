@@ -28,9 +28,9 @@ from packwise.nodes.schema import (
 )
 from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
+from packwise.stores.postgres.entity_rows import copy_rows
 from packwise.stores.postgres.errors import speaking
 from packwise.stores.postgres.migrations import migrate
-from packwise.stores.postgres.naming import copy_rows
 from packwise.stores.postgres.pool import Pool
 from packwise.stores.postgres.text import plain
 from packwise.stores.postgres.vectors import literal

@@ -53,11 +53,11 @@ _RELATIONS = (
 def write_database(
     source: Store, path: Path, *, created_at: str = "", rules: str = ""
 ) -> KuzuState:
-    """Write all that a store holds to ``path``; what was there is replaced in one moment.
+    """Write all that a store holds to ``path``, replacing what was there at once.
 
     ``rules`` names the rules by which the source found its entities, if known.
-    A section of the database is a passage of the store. Articles that share a title are told
-    apart by their document's id.
+    A section of the database is a passage of the store. Articles that share a title get their
+    document's id added.
     """
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)

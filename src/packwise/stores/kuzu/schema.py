@@ -5,32 +5,19 @@ from __future__ import annotations
 FORMAT = "packwise-kuzu-1"
 INDEX = "embedding_idx"
 
-ARTICLE = ("title STRING", "category STRING", "word_count INT64")
-SECTION = ("section_id STRING", "title STRING", "content STRING", "embedding FLOAT[{dim}]")
-SECTION_MORE = ("level INT64", "word_count INT64")
-ENTITY = ("entity_id STRING", "name STRING", "type STRING", "description STRING")
-FACT = ("fact_id STRING", "content STRING")
+_ARTICLE = ("title STRING", "category STRING", "word_count INT64")
+_SECTION = ("section_id STRING", "title STRING", "content STRING", "embedding FLOAT[{dim}]")
+_SECTION_MORE = ("level INT64", "word_count INT64")
+_ENTITY = ("entity_id STRING", "name STRING", "type STRING", "description STRING")
+_FACT = ("fact_id STRING", "content STRING")
 
 _OWN_ARTICLE = (
-    "id STRING",
-    "name STRING",
-    "url STRING",
-    "lang STRING",
-    "source_hash STRING",
-    "metadata STRING",
-    "text STRING",
-    "sections STRING",
-    "links STRING",
-    "pagerank DOUBLE",
+    *("id STRING", "name STRING", "url STRING", "lang STRING", "source_hash STRING"),
+    *("metadata STRING", "text STRING", "sections STRING", "links STRING", "pagerank DOUBLE"),
 )
 _OWN_SECTION = (
-    "position INT64",
-    "path STRING",
-    "first INT64",
-    "past INT64",
-    "content_hash STRING",
-    "url STRING",
-    "extraction STRING",
+    *("position INT64", "path STRING", "first INT64", "past INT64", "content_hash STRING"),
+    *("url STRING", "extraction STRING"),
 )
 _OWN_ENTITY = ("passages INT64", "titled STRING")
 _OWN_FACT = ("about STRING", "position INT64")
@@ -44,25 +31,19 @@ def _node(name: str, columns: tuple[str, ...]) -> str:
 def own_schema(dim: int) -> list[str]:
     """The statements that create the tables."""
     return [
-        _node("Article", (*ARTICLE, *_OWN_ARTICLE)),
-        _node("Section", (*SECTION, *SECTION_MORE, *_OWN_SECTION)).format(dim=dim),
-        _node("Entity", (*ENTITY, *_OWN_ENTITY)),
-        _node("Fact", (*FACT, *_OWN_FACT)),
-        *_earlier_relations(", section STRING, position INT64"),
-        "CREATE REL TABLE MENTIONS(FROM Section TO Entity, position INT64)",
-        "CREATE REL TABLE STATES(FROM Section TO Fact)",
-        _node("Packwise", ("format STRING", "state STRING")),
-    ]
-
-
-def _earlier_relations(more: str = "") -> list[str]:
-    return [
+        _node("Article", (*_ARTICLE, *_OWN_ARTICLE)),
+        _node("Section", (*_SECTION, *_SECTION_MORE, *_OWN_SECTION)).format(dim=dim),
+        _node("Entity", (*_ENTITY, *_OWN_ENTITY)),
+        _node("Fact", (*_FACT, *_OWN_FACT)),
         "CREATE REL TABLE HAS_SECTION(FROM Article TO Section, section_index INT64)",
         "CREATE REL TABLE LINKS_TO(FROM Article TO Article, link_type STRING)",
         "CREATE REL TABLE HAS_ENTITY(FROM Article TO Entity)",
         "CREATE REL TABLE HAS_FACT(FROM Article TO Fact)",
         "CREATE REL TABLE ENTITY_RELATION(FROM Entity TO Entity, relation STRING,"
-        f" context STRING{more})",
+        " context STRING, section STRING, position INT64)",
+        "CREATE REL TABLE MENTIONS(FROM Section TO Entity, position INT64)",
+        "CREATE REL TABLE STATES(FROM Section TO Fact)",
+        _node("Packwise", ("format STRING", "state STRING")),
     ]
 
 

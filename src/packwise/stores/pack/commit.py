@@ -16,6 +16,7 @@ from packwise.stores.lifecycle import CommitPlan
 from packwise.stores.links import document_ranks
 from packwise.stores.pack.entity_rows import PackEntityTables, is_current
 from packwise.stores.pack.index_writer import IndexChange
+from packwise.stores.pack.queries import marks
 from packwise.stores.records import PassageRecord, block_rows, groups, unpack_payload
 
 # What a link leads to: the document of that id, else the one at that URL, else the same
@@ -34,20 +35,15 @@ def apply_plan(connection: sqlite3.Connection, plan: CommitPlan, embedder: int) 
     staged; the passages that were removed and added."""
     entities = PackEntityTables(connection)
     before = entities.titles() if is_current(connection) else None
-    connection.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT PRIMARY KEY)")
-    connection.execute("CREATE TEMP TABLE IF NOT EXISTS written (key INTEGER PRIMARY KEY)")
-    connection.execute("DELETE FROM touched")
-    connection.execute("DELETE FROM written")
+    for table in ("touched (name TEXT PRIMARY KEY)", "written (key INTEGER PRIMARY KEY)"):
+        connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {table}")
+        connection.execute(f"DELETE FROM temp.{table.split()[0]}")
     removed: list[int] = []
     for name in (*plan.removed, *plan.replaced):
         key = plan.stored[name]
         _touch(connection, key)
-        removed.extend(
-            passage
-            for (passage,) in connection.execute(
-                "SELECT key FROM passages WHERE document = ?", (key,)
-            )
-        )
+        rows = connection.execute("SELECT key FROM passages WHERE document = ?", (key,))
+        removed.extend(passage for (passage,) in rows)
     for name in plan.removed:
         connection.execute("DELETE FROM documents WHERE key = ?", (plan.stored[name],))
     added: list[int] = []
@@ -64,10 +60,8 @@ def apply_plan(connection: sqlite3.Connection, plan: CommitPlan, embedder: int) 
 
 def _touch(connection: sqlite3.Connection, document: int) -> None:
     connection.execute(
-        "INSERT OR IGNORE INTO touched SELECT id FROM documents WHERE key = ?", (document,)
-    )
-    connection.execute(
-        "INSERT OR IGNORE INTO touched SELECT url FROM documents WHERE key = ? AND url <> ''",
+        "INSERT OR IGNORE INTO touched SELECT id FROM documents WHERE key = ?1"
+        " UNION SELECT url FROM documents WHERE key = ?1 AND url <> ''",
         (document,),
     )
 
@@ -80,8 +74,8 @@ def _take(
         "SELECT source_hash, payload FROM staged WHERE id = ?", (document_id,)
     ).fetchone()
     document, passages, extractions = unpack_payload(document_id, source_hash, payload)
-    key = insert_document(connection, document, key)
-    added = [insert_passage(connection, key, document, passage, embedder) for passage in passages]
+    key = _write_document(connection, document, key)
+    added = [_write_passage(connection, key, document, passage, embedder) for passage in passages]
     at = {row.position: passage for row, passage in zip(passages, added, strict=True)}
     connection.executemany(
         "INSERT INTO extractions (passage, payload) VALUES (?, ?)",
@@ -130,55 +124,48 @@ def collect_vectors(connection: sqlite3.Connection) -> None:
         )
 
 
-def insert_document(connection: sqlite3.Connection, document: Document, key: int | None) -> int:
+def _write_document(connection: sqlite3.Connection, document: Document, key: int | None) -> int:
     """Write a document with its sections, links and metadata; the row's key.
 
     With ``key`` the document of that key is replaced, so that links to it stay whole.
     """
-    columns = (
-        document.id,
-        document.title,
-        document.url,
-        document.lang,
-        document.source_hash,
-        json.dumps(dict(document.metadata), ensure_ascii=False),
-        zlib.compress(document.text.encode()),
-    )
+    row = {
+        "id": document.id,
+        "title": document.title,
+        "url": document.url,
+        "lang": document.lang,
+        "source_hash": document.source_hash,
+        "metadata": _json(dict(document.metadata)),
+        "text": zlib.compress(document.text.encode()),
+    }
     if key is None:
-        cursor = connection.execute(
-            "INSERT INTO documents (id, title, url, lang, source_hash, metadata, text)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            columns,
-        )
-        assert cursor.lastrowid is not None
-        key = cursor.lastrowid
+        key = _insert(connection, "documents", list(row), [tuple(row.values())])
     else:
-        connection.execute(
-            "UPDATE documents SET id = ?, title = ?, url = ?, lang = ?, source_hash = ?,"
-            " metadata = ?, text = ? WHERE key = ?",
-            (*columns, key),
-        )
+        values = ", ".join(f"{name} = ?" for name in row)
+        connection.execute(f"UPDATE documents SET {values} WHERE key = ?", (*row.values(), key))
         for table in ("document_metadata", "document_groups", "sections", "links", "passages"):
             connection.execute(f"DELETE FROM {table} WHERE document = ?", (key,))
-    connection.executemany(
-        "INSERT INTO document_metadata (document, name, value) VALUES (?, ?, ?)",
+    _insert(
+        connection,
+        "document_metadata",
+        ["document", "name", "value"],
         [(key, name, value) for name, value in document.metadata.items()],
     )
-    connection.executemany(
-        "INSERT INTO document_groups (document, name) VALUES (?, ?)",
-        [(key, group) for group in groups(document.metadata)],
-    )
-    connection.executemany(
-        "INSERT INTO sections (document, position, path, level, first, past, blocks)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+    named = [(key, group) for group in groups(document.metadata)]
+    _insert(connection, "document_groups", ["document", "name"], named)
+    _insert(
+        connection,
+        "sections",
+        ["document", "position", "path", "level", "first", "past", "blocks"],
         [
             (key, i, _json(list(s.path)), s.level, s.start, s.end, _json(block_rows(s.blocks)))
             for i, s in enumerate(document.sections)
         ],
     )
-    connection.executemany(
-        "INSERT INTO links (document, position, href, page, anchor, first, kind)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+    _insert(
+        connection,
+        "links",
+        ["document", "position", "href", "page", "anchor", "first", "kind"],
         [
             (key, i, k.href, k.href.partition("#")[0], k.anchor, k.start, k.kind)
             for i, k in enumerate(document.links)
@@ -187,34 +174,35 @@ def insert_document(connection: sqlite3.Connection, document: Document, key: int
     return key
 
 
-def insert_passage(
-    connection: sqlite3.Connection,
-    document_key: int,
-    document: Document,
-    passage: PassageRecord,
-    embedder: int,
+def _write_passage(
+    connection: sqlite3.Connection, key: int, document: Document, p: PassageRecord, embedder: int
 ) -> int:
-    """Write a passage; its vector must be there already. The passage's key."""
+    """Write a passage of the document with this key; its vector must be stored already. The
+    passage's key."""
+    text, path = document.text[p.start : p.end], _json(list(p.section_path))
     cursor = connection.execute(
         "INSERT INTO passages (document, position, section_path, first, past, content_hash,"
         " url, vector, text) SELECT ?, ?, ?, ?, ?, ?, ?, v.key, ? FROM vectors AS v"
         " WHERE v.content_hash = ? AND v.embedder = ?",
         (
-            document_key,
-            passage.position,
-            _json(list(passage.section_path)),
-            passage.start,
-            passage.end,
-            passage.content_hash,
-            passage.url,
-            document.text[passage.start : passage.end],
-            passage.content_hash,
-            embedder,
+            *(key, p.position, path, p.start, p.end, p.content_hash, p.url, text),
+            *(p.content_hash, embedder),
         ),
     )
     if cursor.rowcount != 1 or cursor.lastrowid is None:
-        raise StoreError(f"{document.id}: passage {passage.position} has no vector")
+        raise StoreError(f"{document.id}: passage {p.position} has no vector")
     return cursor.lastrowid
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: list[str], rows: list[tuple[Any, ...]]
+) -> int:
+    """Insert rows; the key of the last one."""
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks(columns)})"
+    key = 0
+    for row in rows:
+        key = connection.execute(statement, row).lastrowid or 0
+    return key
 
 
 def _json(value: Any) -> str:

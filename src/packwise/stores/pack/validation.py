@@ -7,7 +7,6 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +22,14 @@ from packwise.stores.pack.database import (
     schema_version,
 )
 from packwise.stores.pack.index import index_problems
-from packwise.stores.pack.manifest import read_manifest
+from packwise.stores.pack.manifest import Manifest, read_manifest
 
 _MOST_NAMED = 5
+_COMPARED = "version generation embedder embedder_version dim documents passages links".split()
 
 
 def validate(path: str | Path) -> list[str]:
-    """What is wrong with a pack, a line each; an empty list for a sound one.
+    """What is wrong with a pack, one line each; an empty list for a sound one.
 
     Raises ``StoreMissing`` or ``NotAStore`` where there is no pack to check.
     """
@@ -160,18 +160,8 @@ def _manifest(folder: Path, state: PackState) -> Iterator[str]:
     except PackwiseError as error:
         yield error.message
         return
-    expected = {
-        "version": state.index.version,
-        "generation": state.generation,
-        "documents": state.documents,
-        "passages": state.passages,
-        "links": state.links,
-        "embedder": state.embedder.name,
-        "embedder_version": state.embedder.version,
-        "dim": state.embedder.dim,
-    }
-    for name in (f.name for f in fields(manifest) if f.name in expected):
-        if getattr(manifest, name) != expected[name]:
-            yield (
-                f"manifest.json says {name} {getattr(manifest, name)}, pack.sqlite {expected[name]}"
-            )
+    expected = Manifest.of(state)
+    for name in _COMPARED:
+        said, held = getattr(manifest, name), getattr(expected, name)
+        if said != held:
+            yield f"manifest.json says {name} {said}, pack.sqlite {held}"

@@ -19,10 +19,8 @@ from pathlib import Path
 import numpy as np
 from filelock import FileLock, Timeout
 
-from packwise import __version__
 from packwise.documents import Document, Passage
 from packwise.errors import StoreBusy, StoreError, UsageError
-from packwise.language.analyzer import ANALYZER
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import (
@@ -136,23 +134,17 @@ class PackWriter(StagedBuild):
                     for row, vector in zip(rows, to_half(block), strict=True)
                 ],
             )
+            payload = pack_payload(document, rows, extractions)
             connection.execute(
                 "INSERT OR REPLACE INTO staged (id, source_hash, embedder, payload)"
                 " VALUES (?, ?, ?, ?)",
-                (
-                    document.id,
-                    document.source_hash,
-                    self._embedder_key,
-                    pack_payload(document, rows, extractions),
-                ),
+                (document.id, document.source_hash, self._embedder_key, payload),
             )
             self._staged.add(document.id)
             self._known[document.id] = document.source_hash
             self._pending += max(1, len(rows))
-            if (
-                self._pending >= _FLUSH_PASSAGES
-                or time.monotonic() - self._pending_since >= _FLUSH_SECONDS
-            ):
+            waited = time.monotonic() - self._pending_since
+            if self._pending >= _FLUSH_PASSAGES or waited >= _FLUSH_SECONDS:
                 self._flush()
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
@@ -262,7 +254,7 @@ class PackWriter(StagedBuild):
             connection.close()
 
     def _take_back(self) -> None:
-        """Remove what this build made, because it never came to put anything into it."""
+        """Remove what this build created but never put anything into."""
         self._made_database = False
         for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK):
             (self._folder / name).unlink(missing_ok=True)
@@ -279,7 +271,7 @@ class PackWriter(StagedBuild):
         """Move to the next generation; the number of passages it holds.
 
         The index and the manifest are on the disk before SQLite commits, which is the one
-        moment in which readers change over. Until then any failure leaves the old state.
+        moment in which readers move on. Until then any failure leaves the old state.
         """
         index: Path | None = None
         manifest: PreparedFile | None = None
@@ -289,7 +281,7 @@ class PackWriter(StagedBuild):
             new = self._advance(connection, state)
             previous = None if state.generation == 0 or self._reembed else state.index
             index = write_index(connection, self._folder, new.index, previous, change)
-            manifest = prepare_manifest(self._folder, _manifest(new))
+            manifest = prepare_manifest(self._folder, Manifest.of(new))
             self._saved = True
             connection.execute("COMMIT")
         except BaseException as error:
@@ -306,34 +298,17 @@ class PackWriter(StagedBuild):
         return new.passages
 
     def _advance(self, connection: sqlite3.Connection, state: PackState) -> PackState:
-        count = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
-        documents, passages, links = connection.execute(
-            f"{count} (SELECT count(*) FROM links WHERE target IS NOT NULL)"
+        counts = connection.execute(
+            "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
+            " (SELECT count(*) FROM links WHERE target IS NOT NULL)"
         ).fetchone()
-        new = PackState(
-            generation=state.generation + 1,
-            token=secrets.token_hex(8),
-            embedder=self._embedder,
-            documents=documents,
-            passages=passages,
-            links=links,
-            created_at=state.created_at,
-            updated_at=utc_now(),
-        )
+        generation, token, now = state.generation + 1, secrets.token_hex(8), utc_now()
         connection.execute(
             "UPDATE pack SET generation = ?, token = ?, embedder = ?, documents = ?,"
             " passages = ?, links = ?, updated_at = ?",
-            (
-                new.generation,
-                new.token,
-                self._embedder_key,
-                documents,
-                passages,
-                links,
-                new.updated_at,
-            ),
+            (generation, token, self._embedder_key, *counts, now),
         )
-        return new
+        return PackState(generation, token, self._embedder, *counts, state.created_at, now)
 
     def _tidy(
         self, connection: sqlite3.Connection, state: PackState, manifest: PreparedFile
@@ -359,20 +334,3 @@ def _state(connection: sqlite3.Connection) -> PackState:
     state = read_state(connection)
     assert state is not None
     return state
-
-
-def _manifest(state: PackState) -> Manifest:
-    return Manifest(
-        version=state.index.version,
-        generation=state.generation,
-        embedder=state.embedder.name,
-        embedder_version=state.embedder.version,
-        dim=state.embedder.dim,
-        analyzer=ANALYZER,
-        documents=state.documents,
-        passages=state.passages,
-        links=state.links,
-        created_at=state.created_at,
-        updated_at=state.updated_at,
-        packwise=__version__,
-    )

@@ -20,7 +20,7 @@ from packwise.stores.entity_extraction import (
 )
 from packwise.stores.lifecycle import CommitPlan
 from packwise.stores.links import document_ranks
-from packwise.stores.postgres.naming import PostgresEntityTables, copy_rows
+from packwise.stores.postgres.entity_rows import PostgresEntityTables, copy_rows
 from packwise.stores.postgres.passages_schema import VECTOR_INDEX
 from packwise.stores.postgres.state import State
 from packwise.stores.postgres.text import given, held, held_list, held_map
