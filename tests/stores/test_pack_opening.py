@@ -12,7 +12,7 @@ from packwise.errors import NotAStore, StoreBusy, StoreError, StoreMissing
 from packwise.stores.pack import schema
 from packwise.stores.pack.database import connect_writer, migrate, schema_version, tables
 from packwise.stores.pack.manifest import read_manifest
-from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, Migration
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, SchemaMigration
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 NOTE = make("note", "A note.")
@@ -152,8 +152,8 @@ def test_a_pack_of_a_newer_packwise_asks_for_an_upgrade(pack):
 NEXT = MIGRATIONS[-1].version + 1
 LONGER = (
     *MIGRATIONS,
-    Migration(NEXT, ("ALTER TABLE documents ADD COLUMN author TEXT NOT NULL DEFAULT ''",)),
-    Migration(NEXT + 1, ("CREATE INDEX documents_author ON documents (author)",)),
+    SchemaMigration(NEXT, ("ALTER TABLE documents ADD COLUMN author TEXT NOT NULL DEFAULT ''",)),
+    SchemaMigration(NEXT + 1, ("CREATE INDEX documents_author ON documents (author)",)),
 )
 
 
@@ -201,7 +201,10 @@ def test_migrations_run_in_order_and_once(pack, monkeypatch):
 
 
 def test_a_migration_that_fails_changes_nothing(pack, monkeypatch):
-    broken = (*LONGER, Migration(NEXT + 2, ("CREATE TABLE t (x)", "SELECT nothing FROM nowhere")))
+    broken = (
+        *LONGER,
+        SchemaMigration(NEXT + 2, ("CREATE TABLE t (x)", "SELECT nothing FROM nowhere")),
+    )
     connection = connect_writer(pack)
     monkeypatch.setattr(schema, "MIGRATIONS", broken)
     with pytest.raises(sqlite3.OperationalError):

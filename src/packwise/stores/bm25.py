@@ -53,7 +53,7 @@ _HEAP_BYTES = 64 << 20
 _MOST_COUNTED = np.iinfo(np.uint16).max
 _SPARE = 16
 _ROUNDS = 4
-"""How often the list is doubled: beyond that only near-ties are left to tell apart."""
+"""How often the list is doubled: beyond that only near-ties are left to distinguish."""
 
 _DIRECT_ROWS = 2048
 """Passages that are scored one by one rather than looked for."""

@@ -33,7 +33,7 @@ _inherited: list[list[_Lent]] = []
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One state of a pack; ``token`` tells apart states with the same number."""
+    """One state of a pack; ``token`` differs between states with the same number."""
 
     number: int
     token: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
+class SchemaMigration:
     """The statements that lead from the version before to this one."""
 
     version: int
@@ -136,7 +136,7 @@ _KNOWLEDGE = (
 )
 
 KNOWLEDGE_SCHEMA = 2
-MIGRATIONS: tuple[Migration, ...] = (
-    Migration(1, _FIRST),
-    Migration(KNOWLEDGE_SCHEMA, _KNOWLEDGE),
+MIGRATIONS: tuple[SchemaMigration, ...] = (
+    SchemaMigration(1, _FIRST),
+    SchemaMigration(KNOWLEDGE_SCHEMA, _KNOWLEDGE),
 )

@@ -1,7 +1,7 @@
-"""The pack: one folder that holds documents, finds their passages, and is built at once.
+"""The pack: one folder that holds documents and finds their passages.
 
-``pack.sqlite`` is the truth. The indexes beside it belong to one generation of it and are
-made again when they are missing. Many threads and processes read while one builds.
+``pack.sqlite`` is authoritative. The indexes beside it belong to one generation of it and are
+made again when they are missing. Many threads and processes can read while one builds.
 """
 
 from __future__ import annotations
@@ -101,9 +101,9 @@ def open_pack(path: str | Path) -> PackStore:
 
 
 def create_or_open_pack(path: str | Path) -> PackStore:
-    """Open a pack to build it, whether or not it is there yet.
+    """Open a pack to build it, whether or not it exists.
 
-    Nothing is made before the first document is staged. Raises ``NotAStore`` where
+    Nothing is created before the first document is staged. Raises ``NotAStore`` where
     something else is in the way.
     """
     folder = Path(path)
@@ -183,7 +183,7 @@ class PackStore(Closeable, KnowledgeReader):
             if k <= 0 or (len(index.keys) if rows is None else len(rows)) == 0:
                 return []
             if not question.any():
-                # It is as far from everything: the first ones, as with any tie.
+                # It is equally far from everything: the first ones, as with any tie.
                 first = (np.arange(len(index.keys)) if rows is None else rows)[:k]
                 return _matches(index, first, np.zeros(len(first)))
             return _matches(index, *index.vectors.nearest(question, k, rows))

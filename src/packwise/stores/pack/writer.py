@@ -298,7 +298,7 @@ class PackWriter(StagedBuild):
         return new.passages
 
     def _advance(self, connection: sqlite3.Connection, state: PackState) -> PackState:
-        counts = connection.execute(
+        documents, passages, links = connection.execute(
             "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
             " (SELECT count(*) FROM links WHERE target IS NOT NULL)"
         ).fetchone()
@@ -306,8 +306,9 @@ class PackWriter(StagedBuild):
         connection.execute(
             "UPDATE pack SET generation = ?, token = ?, embedder = ?, documents = ?,"
             " passages = ?, links = ?, updated_at = ?",
-            (generation, token, self._embedder_key, *counts, now),
+            (generation, token, self._embedder_key, documents, passages, links, now),
         )
+        counts = (documents, passages, links)
         return PackState(generation, token, self._embedder, *counts, state.created_at, now)
 
     def _tidy(
