@@ -38,9 +38,9 @@ def imports(path: Path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: write imports in full"
-            if node.module == "packwise":
+            if node.module in ("packwise", "packwise.stores"):
                 for alias in node.names:
-                    yield f"packwise.{alias.name}", node.lineno
+                    yield f"{node.module}.{alias.name}", node.lineno
             elif node.module:
                 yield node.module, node.lineno
         elif isinstance(node, ast.Import):
@@ -69,6 +69,33 @@ def test_every_module_has_its_place_among_the_rooms():
 
 def test_no_room_imports_from_a_later_one():
     assert list(backward_imports(SRC)) == []
+
+
+def imports_between_stores(source: Path):
+    """A store's modules import what stores share, never another store's."""
+    for path in sorted((source / "stores").glob("*/*.py")):
+        here = path.parent.name
+        for module, line in imports(path):
+            parts = module.split(".")
+            if parts[:2] != ["packwise", "stores"] or len(parts) < 3 or parts[2] == here:
+                continue
+            if (source / "stores" / parts[2]).is_dir():
+                yield f"{path.relative_to(source)}:{line} imports {module}"
+
+
+def test_no_store_imports_another():
+    assert list(imports_between_stores(SRC)) == []
+
+
+def test_an_import_of_another_store_is_seen(tmp_path):
+    for name in ("pack", "kuzu"):
+        (tmp_path / "stores" / name).mkdir(parents=True)
+    (tmp_path / "stores" / "kuzu" / "bad.py").write_text(
+        "from packwise.stores.pack.store import open_pack\nfrom packwise.stores.base import Store\n"
+    )
+    assert list(imports_between_stores(tmp_path)) == [
+        "stores/kuzu/bad.py:1 imports packwise.stores.pack.store"
+    ]
 
 
 def test_the_rule_sees_an_import_that_breaks_it(tmp_path):

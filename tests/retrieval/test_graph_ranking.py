@@ -12,7 +12,7 @@ from packwise.language.analyzer import terms as index_terms
 from packwise.language.entities import AliasIndex, passage_names
 from packwise.language.names import title_aliases
 from packwise.retrieval.graph import Spread, SpreadParameters, spread
-from packwise.stores.knowledge import Entity, Held, Place, Titled
+from packwise.stores.knowledge import Entity, PassageEntities, Place, TitledDocument
 
 
 class World:
@@ -33,7 +33,7 @@ class World:
 
     def entity(self, key: str) -> Entity:
         titles = {p.document: p.doc_title for p in self.passages}
-        titled = tuple(Titled(d, titles[d]) for d in self.aliases.documents(key))
+        titled = tuple(TitledDocument(d, titles[d]) for d in self.aliases.documents(key))
         return Entity(key, key, "name", self.counts[key], titled)
 
     def place(self, key: int) -> Place:
@@ -45,7 +45,9 @@ class World:
 
     def entities_of(self, passages):
         return {
-            key: Held(self.place(key), tuple(self.entity(name) for name in self.names[key]))
+            key: PassageEntities(
+                self.place(key), tuple(self.entity(name) for name in self.names[key])
+            )
             for key in passages
         }
 

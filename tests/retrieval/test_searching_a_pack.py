@@ -100,19 +100,25 @@ def test_equal_searches_answer_equally(library):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "words"),
     [
-        '"',
-        "AND OR NOT",
-        "a:b^2~",
-        "signing* +key -old [x TO y]",
-        "key)",
-        "\\",
-        "\x00 key",
-        "🔑 key",
+        ('"', ""),
+        ("AND OR NOT", "and or not"),
+        ("a:b^2~", "a b 2"),
+        ("signing* +key -old [x TO y]", "signing key old x to y"),
+        ("key)", "key"),
+        ("\\", ""),
+        ("\x00 key", "key"),
+        ("🔑 key", "key"),
     ],
 )
-def test_what_looks_like_query_syntax_is_text(library, text):
+def test_what_looks_like_query_syntax_is_text(library, text, words):
+    found = library.search(text, mode="keyword").hits
+    plain = library.search(words, mode="keyword").hits if words else []
+    assert [(hit.passage.id, hit.scores.bm25) for hit in found] == [
+        (hit.passage.id, hit.scores.bm25) for hit in plain
+    ]
+    assert bool(found) == ("key" in words)
     assert len(library.search(text).hits) == 10
     found = library.search(f"{text} vaultctl revoke", mode="keyword").hits
     assert "A lost key" in {hit.passage.header for hit in found}

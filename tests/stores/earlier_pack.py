@@ -4,7 +4,21 @@ from pathlib import Path
 
 import kuzu
 
-from packwise.stores.kuzu.schema import create_index, earlier_schema
+SCHEMA = [
+    "CREATE NODE TABLE Article(title STRING, category STRING, word_count INT64,"
+    " PRIMARY KEY(title))",
+    "CREATE NODE TABLE Section(section_id STRING, title STRING, content STRING,"
+    " embedding FLOAT[{dim}], level INT64, word_count INT64, PRIMARY KEY(section_id))",
+    "CREATE NODE TABLE Entity(entity_id STRING, name STRING, type STRING, description STRING,"
+    " PRIMARY KEY(entity_id))",
+    "CREATE NODE TABLE Fact(fact_id STRING, content STRING, PRIMARY KEY(fact_id))",
+    "CREATE REL TABLE HAS_SECTION(FROM Article TO Section, section_index INT64)",
+    "CREATE REL TABLE LINKS_TO(FROM Article TO Article, link_type STRING)",
+    "CREATE REL TABLE HAS_ENTITY(FROM Article TO Entity)",
+    "CREATE REL TABLE HAS_FACT(FROM Article TO Fact)",
+    "CREATE REL TABLE ENTITY_RELATION(FROM Entity TO Entity, relation STRING, context STRING)",
+]
+INDEX = "CALL CREATE_VECTOR_INDEX('Section', 'embedding_idx', 'embedding', metric := 'cosine')"
 
 ARTICLES = {
     "Apple": {
@@ -49,8 +63,8 @@ def write_earlier_pack(path: Path, embed, dim: int, articles=ARTICLES) -> Path:
     database = kuzu.Database(str(path), buffer_pool_size=128 << 20, max_db_size=1 << 34)
     connection = kuzu.Connection(database, num_threads=1)
     connection.execute("LOAD vector")
-    for statement in earlier_schema(dim):
-        connection.execute(statement)
+    for statement in SCHEMA:
+        connection.execute(statement.format(dim=dim))
     for title, article in articles.items():
         connection.execute(
             "CREATE (:Article {title: $t, category: $c, word_count: $w})",
@@ -104,7 +118,7 @@ def write_earlier_pack(path: Path, embed, dim: int, articles=ARTICLES) -> Path:
             " CREATE (a)-[:ENTITY_RELATION"
             " {relation: 'never visited', context: 'as far as known'}]->(b)"
         )
-    connection.execute(create_index())
+    connection.execute(INDEX)
     connection.execute("CHECKPOINT")
     connection.close()
     database.close()

@@ -7,7 +7,7 @@ from store_world import DIM, EMBEDDER, found, keyword, vector_of
 
 from packwise.candidates import Filter
 from packwise.errors import EmbedderMismatch, NotAStore, StoreError, StoreMissing, UsageError
-from packwise.stores.kuzu import engine
+from packwise.stores.kuzu import database as kuzu_database
 from packwise.stores.kuzu.store import create_or_open_kuzu, open_kuzu
 
 
@@ -139,7 +139,7 @@ def test_what_is_no_pack_is_refused(tmp_path):
     with pytest.raises(StoreMissing):
         open_kuzu(tmp_path / "nothing.db")
     (tmp_path / "text.db").write_text("hello")
-    with pytest.raises(NotAStore, match="no Kuzu database"):
+    with pytest.raises(NotAStore, match="not a Kuzu database"):
         open_kuzu(tmp_path / "text.db")
     with pytest.raises(NotAStore, match=r"without a pack\.db"):
         open_kuzu(tmp_path)
@@ -158,16 +158,16 @@ def test_without_the_package_the_message_says_what_to_install(tmp_path, monkeypa
     def missing(name):
         raise ImportError(name)
 
-    engine._trouble.cache_clear()
-    monkeypatch.setattr(engine, "import_module", missing)
+    kuzu_database._trouble.cache_clear()
+    monkeypatch.setattr(kuzu_database, "import_module", missing)
     try:
         with pytest.raises(StoreError, match=r"pip install 'packwise\[kuzu\]'"):
-            engine.engine_for(tmp_path / "new.db")
+            kuzu_database.engine_for(tmp_path / "new.db")
         (tmp_path / "successor.db").write_bytes(b"LBUG....")
         with pytest.raises(StoreError, match="pip install ladybug"):
-            engine.engine_for(tmp_path / "successor.db")
+            kuzu_database.engine_for(tmp_path / "successor.db")
     finally:
-        engine._trouble.cache_clear()
+        kuzu_database._trouble.cache_clear()
 
 
 def test_the_successor_is_used_once_its_extensions_load(tmp_path, monkeypatch):
@@ -180,12 +180,12 @@ def test_the_successor_is_used_once_its_extensions_load(tmp_path, monkeypatch):
         Connection = kuzu.Connection
 
     monkeypatch.setattr(
-        engine, "import_module", lambda name: {"ladybug": Successor, "kuzu": kuzu}[name]
+        kuzu_database, "import_module", lambda name: {"ladybug": Successor, "kuzu": kuzu}[name]
     )
-    engine._trouble.cache_clear()
+    kuzu_database._trouble.cache_clear()
     try:
-        assert engine.engine_for(tmp_path / "new.db") is Successor
+        assert kuzu_database.engine_for(tmp_path / "new.db") is Successor
         (tmp_path / "old.db").write_bytes(b"KUZU....")
-        assert engine.engine_for(tmp_path / "old.db") is kuzu
+        assert kuzu_database.engine_for(tmp_path / "old.db") is kuzu
     finally:
-        engine._trouble.cache_clear()
+        kuzu_database._trouble.cache_clear()

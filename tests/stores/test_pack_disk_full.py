@@ -11,7 +11,7 @@ from store_world import fill, make
 
 from packwise.errors import StoreFull
 from packwise.stores.durable import raise_if_full, writing
-from packwise.stores.pack import vectors
+from packwise.stores.pack import index
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 SMALL = [make(f"small-{i}", f"A few words {i}.") for i in range(5)]
@@ -60,7 +60,7 @@ def test_a_disk_that_fills_up_while_staging(small_disk):
 
 
 def test_a_disk_that_fills_up_while_committing(small_disk, monkeypatch):
-    monkeypatch.setattr(vectors, "EXACT_LIMIT", 100)
+    monkeypatch.setattr(index, "EXACT_LIMIT", 100)
     disk = small_disk(6)
     folder = disk / "pack"
     documents = [*SMALL, *large(400)]

@@ -1,5 +1,6 @@
 """The indexes beside the database: made again when they are missing, equal however made."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ from packwise.documents import content_hash
 from packwise.language import analyzer as words
 from packwise.language.analyzer import terms
 from packwise.stores.pack import index as pack_index
-from packwise.stores.pack import vectors
+from packwise.stores.pack import index_writer
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 NOTES = [make(f"note-{i:03}", f"Note number {i} on topic {i % 7}.") for i in range(60)]
@@ -24,7 +25,7 @@ NOTES = [make(f"note-{i:03}", f"Note number {i} on topic {i % 7}.") for i in ran
 def pack(request, tmp_path, monkeypatch):
     """A small pack with either kind of vector index."""
     if request.param == "graph":
-        monkeypatch.setattr(vectors, "EXACT_LIMIT", 20)
+        monkeypatch.setattr(pack_index, "EXACT_LIMIT", 20)
     folder = tmp_path / "pack"
     with create_or_open_pack(folder) as store:
         fill(store, NOTES)
@@ -223,6 +224,42 @@ def test_an_index_changed_in_place_answers_like_one_made_anew(pack, tmp_path, sh
     assert updated[3] == made[3]
 
 
+def test_an_index_changed_in_small_steps_is_built_from_scratch_once_it_has_drifted(pack):
+    drifts = []
+    with create_or_open_pack(pack) as store:
+        for generation in range(2, 7):
+            # Three notes replaced: six of sixty passages moved, the most for a small change.
+            notes = [make(f"note-{i:03}", f"Version {generation} of {i}.") for i in range(3)]
+            fill(store, [*notes, *NOTES[3:]])
+            sealed = json.loads((pack / "index" / str(generation) / "index.json").read_text())
+            drifts.append(sealed["drift"])
+    # Beyond 0.3 of the passages nothing of the old index is left.
+    assert drifts == [6, 12, 18, 0, 6]
+
+
+def test_a_change_of_many_passages_is_built_from_scratch(pack):
+    with create_or_open_pack(pack) as store:
+        fill(store, [make(f"note-{i:03}", f"Changed {i}.") for i in range(4)] + NOTES[4:])
+    sealed = json.loads((pack / "index" / "2" / "index.json").read_text())
+    assert sealed["drift"] == 0
+
+
+def test_the_best_passage_is_found_though_tantivy_ranks_many_before_it(tmp_path):
+    # tantivy takes lengths 216 to 231 for equal, so it cannot tell which is the shortest.
+    def note(i, length):
+        spare = length - len(terms(make(f"note-{i:02}", "needle")[1][0].indexed_text))
+        return make(f"note-{i:02}", " ".join(["needle", *["hay"] * spare]))
+
+    notes = [note(i, 231) for i in range(60)] + [note(60, 216)]
+    assert {len(terms(p.indexed_text)) for _, (p,) in notes} == {216, 231}
+    with create_or_open_pack(tmp_path / "needles") as store:
+        fill(store, notes)
+        (best,) = store.keyword_search(terms("needle"), 1)
+        (passage,) = store.passages([best.key])
+        assert passage.document == "note-60"
+        assert best.score > max(m.score for m in store.keyword_search(terms("needle"), 61)[1:])
+
+
 def test_a_small_change_is_applied_to_a_copy_and_leaves_the_old_files_as_they_were(
     pack, monkeypatch
 ):
@@ -235,7 +272,7 @@ def test_a_small_change_is_applied_to_a_copy_and_leaves_the_old_files_as_they_we
         path.name: path.read_bytes() for path in (pack / "index" / "1").rglob("*") if path.is_file()
     }
     built = []
-    monkeypatch.setattr(pack_index, "_build", lambda *args: built.append(args))
+    monkeypatch.setattr(index_writer, "_build", lambda *args: built.append(args))
     with create_or_open_pack(pack) as store:
         fill(store, changed_notes(1))
         assert not built

@@ -10,8 +10,9 @@ from store_world import DIM, EMBEDDER, fill, make, vectors_of
 
 from packwise.errors import NotAStore, StoreBusy, StoreError, StoreMissing
 from packwise.stores.pack import schema
+from packwise.stores.pack.database import connect_writer, migrate, schema_version, tables
 from packwise.stores.pack.manifest import read_manifest
-from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, Migration, migrate
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, SchemaMigration
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 NOTE = make("note", "A note.")
@@ -151,8 +152,8 @@ def test_a_pack_of_a_newer_packwise_asks_for_an_upgrade(pack):
 NEXT = MIGRATIONS[-1].version + 1
 LONGER = (
     *MIGRATIONS,
-    Migration(NEXT, ("ALTER TABLE documents ADD COLUMN author TEXT NOT NULL DEFAULT ''",)),
-    Migration(NEXT + 1, ("CREATE INDEX documents_author ON documents (author)",)),
+    SchemaMigration(NEXT, ("ALTER TABLE documents ADD COLUMN author TEXT NOT NULL DEFAULT ''",)),
+    SchemaMigration(NEXT + 1, ("CREATE INDEX documents_author ON documents (author)",)),
 )
 
 
@@ -189,22 +190,27 @@ def test_a_pack_from_before_there_were_entities_finds_them_at_its_next_build(pac
         assert store.entities_named(["raoul walsh"])["raoul walsh"].passages == 1
 
 
-def test_migrations_run_in_order_and_once(pack):
-    connection = schema.connect_writer(pack)
+def test_migrations_run_in_order_and_once(pack, monkeypatch):
+    connection = connect_writer(pack)
     assert migrate(connection) == []
-    assert migrate(connection, LONGER) == [NEXT, NEXT + 1]
-    assert migrate(connection, LONGER) == []
-    assert schema.schema_version(connection) == NEXT + 1
+    monkeypatch.setattr(schema, "MIGRATIONS", LONGER)
+    assert migrate(connection) == [NEXT, NEXT + 1]
+    assert migrate(connection) == []
+    assert schema_version(connection) == NEXT + 1
     connection.close()
 
 
-def test_a_migration_that_fails_changes_nothing(pack):
-    broken = (*LONGER, Migration(NEXT + 2, ("CREATE TABLE t (x)", "SELECT nothing FROM nowhere")))
-    connection = schema.connect_writer(pack)
+def test_a_migration_that_fails_changes_nothing(pack, monkeypatch):
+    broken = (
+        *LONGER,
+        SchemaMigration(NEXT + 2, ("CREATE TABLE t (x)", "SELECT nothing FROM nowhere")),
+    )
+    connection = connect_writer(pack)
+    monkeypatch.setattr(schema, "MIGRATIONS", broken)
     with pytest.raises(sqlite3.OperationalError):
-        migrate(connection, broken)
-    assert schema.schema_version(connection) == NEXT - 1
-    assert "t" not in schema.tables(connection)
+        migrate(connection)
+    assert schema_version(connection) == NEXT - 1
+    assert "t" not in tables(connection)
     connection.close()
 
 

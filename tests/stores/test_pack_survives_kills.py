@@ -13,7 +13,7 @@ from store_world import EMBEDDER, fill, make, vectors_of
 
 from packwise.errors import StoreMissing
 from packwise.language.analyzer import terms
-from packwise.stores.pack import vectors
+from packwise.stores.pack import index
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def new_state() -> list:
 def build(folder: str) -> None:
     """Bring a pack to the new state, in a process of its own: it says what comes next, and
     commits when it is told to, so that whoever kills it knows how far it can have got."""
-    vectors.EXACT_LIMIT = GRAPH_FROM
+    index.EXACT_LIMIT = GRAPH_FROM
     todo = new_state()
     with create_or_open_pack(folder).writer(**EMBEDDER) as writer:
         known = writer.source_hashes()
@@ -128,12 +128,12 @@ def state_of(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def old_pack(tmp_path_factory):
-    vectors.EXACT_LIMIT, limit = GRAPH_FROM, vectors.EXACT_LIMIT
+    index.EXACT_LIMIT, limit = GRAPH_FROM, index.EXACT_LIMIT
     folder = tmp_path_factory.mktemp("old") / "pack"
     with create_or_open_pack(folder) as store:
         fill(store, old_state())
     yield folder
-    vectors.EXACT_LIMIT = limit
+    index.EXACT_LIMIT = limit
 
 
 @pytest.fixture(scope="module")

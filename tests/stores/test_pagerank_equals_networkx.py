@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from packwise.stores.pagerank import DAMPING, pagerank
+from packwise.stores.links import pagerank
 
 BUSY = [HealthCheck.too_slow]
 """What a machine with other work to do must not turn into a failure."""
@@ -29,7 +29,7 @@ def expected(nodes, links, personalisation=None):
     graph.add_nodes_from(range(nodes))
     graph.add_edges_from(links)
     ranks = nx.pagerank(
-        graph, alpha=DAMPING, personalization=personalisation, tol=1e-12, max_iter=2000
+        graph, alpha=0.85, personalization=personalisation, tol=1e-12, max_iter=2000
     )
     return [ranks[node] for node in range(nodes)]
 

@@ -5,9 +5,9 @@ import pytest
 from store_world import EMBEDDER, fill, keyword, make, near, vector_of
 
 from packwise.errors import EmbedderMismatch, StoreMissing
-from packwise.language import names
 from packwise.language.analyzer import terms
-from packwise.stores.keyword_index import term_hash
+from packwise.stores import entity_extraction
+from packwise.stores.bm25 import term_hash
 from packwise.stores.qdrant.points import indexed_prefixes, is_indexed_prefix
 from packwise.stores.qdrant.server import Server, parse_address
 from packwise.stores.qdrant.statistics import (
@@ -73,7 +73,7 @@ def test_entities_are_found_again_when_the_rules_change(store, monkeypatch):
     assert before["marie curie"] == 2
     fill(store, [curie, *others])
     assert store.info().version == version
-    monkeypatch.setattr(names, "RULES", "other rules")
+    monkeypatch.setattr(entity_extraction, "RULES", "other rules")
     fill(store, [curie, *others])
     assert store.info().version != version
     assert store.state().rules == "other rules"

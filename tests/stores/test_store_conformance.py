@@ -310,6 +310,19 @@ def test_passages_come_in_the_order_asked(fruits):
     assert [p.order_index if p else None for p in fruits.passages(asked)] == [1, None, 0, None, 1]
 
 
+def test_of_two_documents_at_one_url_links_lead_to_the_first_by_id(place):
+    store = place.build()
+    url = "https://twice.example/page"
+    later, first = make("b", "Later.", url=url), make("a", "First.", url=url)
+    source = make("source", "See there.", links=[url, f"{url}#part"])
+    fill(store, [source, later])
+    assert {link.target for _, link in store.links(["source"])} == {"b"}
+    fill(store, [source, later, first])
+    assert [link.target for _, link in store.links(["source"])] == ["a", "a"]
+    fill(store, [source, first, later])
+    assert [link.target for _, link in store.links(["source"])] == ["a", "a"]
+
+
 def test_links_lead_to_documents_by_id_or_url(fruits):
     assert [(s, link.href, link.target) for s, link in fruits.links(["fruit/pear.md"])] == [
         ("fruit/pear.md", "fruit/apple.md", "fruit/apple.md"),

@@ -8,6 +8,7 @@ from store_world import EMBEDDER, fill, make, vectors_of
 from packwise.documents import Link
 from packwise.errors import StoreError
 from packwise.language.names import ExtractedEntity, ExtractedFact, ExtractedRelation, Extraction
+from packwise.stores import entity_extraction
 
 FILM = make(
     "film",
@@ -200,6 +201,53 @@ def knowledge(store):
                 [fact.text for fact in store.facts_of([key]).get(key, [])],
             )
     return told
+
+
+def found_by_other_rules(monkeypatch, rules):
+    """Let the next builds find no names and record these rules; undone by the fixture."""
+    monkeypatch.setattr(entity_extraction, "RULES", rules)
+    monkeypatch.setattr(entity_extraction, "passage_names", lambda passage, aliases: [])
+    monkeypatch.setattr(entity_extraction, "facts_in", lambda text: [])
+
+
+@pytest.mark.parametrize("rules", ["names-of-yesterday", ""], ids=["older", "unrecorded"])
+def test_other_naming_rules_make_the_next_build_find_entities_again(
+    place, kind, tmp_path, monkeypatch, rules
+):
+    store = place.build()
+    with monkeypatch.context() as patch:
+        found_by_other_rules(patch, rules)
+        fill(store, WORLD)
+        first, _ = keys_of(store, "film")
+        assert store.entities_named(["baltimore", "paris"]) == {}
+        assert store.facts_of([first]) == {}
+    before = store.version()
+    assert fill(store, WORLD).unchanged == len(WORLD)
+    assert store.version() != before
+    assert list(store.entities_named(["baltimore", "paris"])) == ["baltimore", "paris"]
+    assert store.entities_named(["raoul walsh"])["raoul walsh"].passages == 3
+    assert [fact.about for fact in store.facts_about(["jump for glory"], 5)] == ["jump for glory"]
+    other = kind(tmp_path / "other")
+    try:
+        fresh = other.build()
+        fill(fresh, WORLD)
+        assert knowledge(store) == knowledge(fresh)
+    finally:
+        other.close()
+    settled = store.version()
+    fill(store, WORLD)
+    assert store.version() == settled
+
+
+def test_other_naming_rules_reach_documents_that_stay_while_others_change(place, monkeypatch):
+    store = place.build()
+    with monkeypatch.context() as patch:
+        found_by_other_rules(patch, "names-of-yesterday")
+        fill(store, WORLD)
+    fill(store, [FILM, WALSH])
+    walsh = store.entities_named(["raoul walsh"])["raoul walsh"]
+    assert (walsh.passages, len(walsh.titled)) == (3, 1)
+    assert "baltimore" not in store.entities_named(["baltimore"])
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -24,7 +24,7 @@ from packwise.nodes.records import (
 )
 from packwise.nodes.store import Names, NodeStore
 from packwise.settings import Settings
-from packwise.stores.context_managers import Closing
+from packwise.stores.lifecycle import Closeable
 
 FIELD_WEIGHTS = (0.6, 0.4)
 """Of keywords and vectors, for columns: their names are words of the question."""
@@ -37,7 +37,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class KnowledgeVerseAdapter(Closing):
+class KnowledgeVerseAdapter(Closeable):
     """Knowledge nodes of many tenants in one PostgreSQL database.
 
     Safe to use from several threads. Broken connections are replaced, and embeddings of queries

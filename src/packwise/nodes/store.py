@@ -21,7 +21,7 @@ from packwise.nodes.records import TEXT_FIELDS, FoundNode, KnowledgeNode
 from packwise.nodes.schema import read_settings
 from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
-from packwise.stores.context_managers import Closing
+from packwise.stores.lifecycle import Closeable
 from packwise.stores.postgres.connections import (
     Connection,
     PostgresPool,
@@ -60,7 +60,7 @@ def has_nodes(url: str, tenant: str) -> bool:
     return False
 
 
-class NodeStore(Closing):
+class NodeStore(Closeable):
     """The nodes of one database. Safe to use from several threads."""
 
     def __init__(self, url: str, *, pool_size: int = 8, statement_timeout_ms: int = 0) -> None:

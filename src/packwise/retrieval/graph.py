@@ -31,7 +31,7 @@ from packwise.language.names import KeyMatcher, phrases, title_aliases
 from packwise.language.questions import parse_question
 from packwise.retrieval.fusion import PassageScorer
 from packwise.stores.base import Key
-from packwise.stores.knowledge import Entity, Held, KnowledgeStore, Place
+from packwise.stores.knowledge import Entity, KnowledgeStore, PassageEntities, Place
 
 MOST_TERMS = 32
 """A question with more distinct terms is a text that names things in passing."""
@@ -212,7 +212,7 @@ class _RankFlow:
         self._parameters = parameters
         self._base: dict[Key, float] = dict(pool)
         self._hidden: set[Key] = set()
-        self._held: dict[Key, Held] = {}
+        self._held: dict[Key, PassageEntities] = {}
         self._reached: set[Key] = set()
         self.bonuses: dict[Key, Bonus] = {}
         self.flowed = False
@@ -268,7 +268,7 @@ class _RankFlow:
     def _seeds(self, most: int) -> list[Key]:
         return nsmallest(most, self._base, key=lambda key: (-self._final(key), str(key)))
 
-    def _entities_of(self, seeds: Sequence[Key]) -> dict[Key, Held]:
+    def _entities_of(self, seeds: Sequence[Key]) -> dict[Key, PassageEntities]:
         """What these passages mention, read once each; deleted ones are left out."""
         new = [seed for seed in seeds if seed not in self._held]
         if new:
@@ -279,7 +279,7 @@ class _RankFlow:
         bonus = self.bonuses.get(key)
         return bonus.final if bonus else self._base[key]
 
-    def _may_pass_rank(self, held: Held) -> bool:
+    def _may_pass_rank(self, held: PassageEntities) -> bool:
         """Whether rank may flow from a passage: rank reached it, or it mentions or is about
         something the question names, or the question has all words of its title."""
         if held.place.key in self._reached or any(
@@ -291,7 +291,9 @@ class _RankFlow:
         aliases = (index_terms(alias) for alias in title_aliases(held.place.title))
         return any(alias and all(term in self._terms for term in alias) for alias in aliases)
 
-    def _edges(self, seeds: Mapping[Key, Held], *, by_name: bool) -> dict[Key, list[_PassageEdge]]:
+    def _edges(
+        self, seeds: Mapping[Key, PassageEntities], *, by_name: bool
+    ) -> dict[Key, list[_PassageEdge]]:
         followed = {seed: self._followed(held) for seed, held in seeds.items()}
         rare = {
             entity.id
@@ -316,7 +318,7 @@ class _RankFlow:
                 edges[seed] += self._to_places(entity, places.get(entity.id, ()), seeds[seed])
         return edges
 
-    def _followed(self, held: Held) -> list[Entity]:
+    def _followed(self, held: PassageEntities) -> list[Entity]:
         """The entities of a passage that lead to something new, the rarest first."""
         leading = [
             entity
@@ -337,7 +339,7 @@ class _RankFlow:
             yield _PassageEdge("title", entity.key, strength / len(articles), targets)
 
     def _to_places(
-        self, entity: Entity, places: Iterable[Place], held: Held
+        self, entity: Entity, places: Iterable[Place], held: PassageEntities
     ) -> Iterable[_PassageEdge]:
         here = held.place.article
         others = tuple(place.key for place in places if place.article != here)
@@ -392,5 +394,5 @@ def _articles(entity: Entity, here: str = "") -> list[list[str]]:
     return list(groups.values())
 
 
-def _mentions(held: Held, entity: Entity) -> bool:
+def _mentions(held: PassageEntities, entity: Entity) -> bool:
     return any(mentioned.id == entity.id for mentioned in held.entities)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from packwise.errors import UsageError
 from packwise.language.names import name_key, names_in, title_aliases
 from packwise.stores.base import Key, Store
-from packwise.stores.knowledge import Entity, EntityId, Held, Place
+from packwise.stores.knowledge import Entity, EntityId, PassageEntities, Place
 
 MOST_HOPS = 6
 MOST_PATHS = 5
@@ -283,7 +283,7 @@ class _EntityGraph:
                     step = self._step(node, RelationKind.NAME, far, found.place)
                     yield _EntityEdge(node, far, step)
 
-    def _held(self, documents: Sequence[str], most: int) -> Iterable[Held]:
+    def _held(self, documents: Sequence[str], most: int) -> Iterable[PassageEntities]:
         """What the first passages of these documents mention."""
         passages = self._store.passages_of(documents, most) if documents else {}
         keys = [key for found in passages.values() for key in found]

@@ -1,7 +1,7 @@
-"""The Store protocol: what every store can do, and nothing a single one can.
+"""The Store protocol: what every store can do.
 
-A store finds passages by vector and by keyword, hands out what it holds, and takes
-new documents through a ``Writer``. It knows nothing of questions, fusion or budgets.
+A store finds passages by vector and by keyword, returns what it holds, and takes new documents
+through a ``Writer``. It knows nothing about questions, fusion or budgets.
 """
 
 from __future__ import annotations
@@ -11,20 +11,16 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.language.names import Extraction
+from packwise.stores.checks import Vectors
 from packwise.stores.knowledge import Key, KnowledgeStore
-
-Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A passage found by one leg: the store's handle on it, and that leg's raw score."""
+    """A passage that a search found: its key in the store, and the raw score."""
 
     key: Key
     score: float
@@ -32,10 +28,8 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class TermStatistics:
-    """What BM25 needs to know of a store: its size, mean length, and how rare each term is.
-
-    ``frequency`` counts the passages that hold a term; a term the store lacks has 0.
-    """
+    """What BM25 needs to know about a store. ``frequency`` counts the passages that hold a
+    term."""
 
     passages: int
     average_length: float
@@ -92,7 +86,8 @@ class Writer(Protocol):
     """
 
     def source_hashes(self) -> Mapping[str, str]:
-        """Document id to source hash: what is stored or already staged, newest wins."""
+        """Document id to source hash: what is stored or already staged, newest wins. While a
+        store is embedded again, documents of the old embedder do not count."""
         ...
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
@@ -110,16 +105,20 @@ class Writer(Protocol):
         vectors: Vectors,
         extractions: Sequence[Extraction] = (),
     ) -> None:
-        """Put a new or changed document down, one vector (row) a passage.
+        """Stage a new or changed document with one vector (row) per passage.
 
-        Names and definitions are found by the store; ``extractions`` is what a language
-        model read beyond them.
+        The store finds names and definitions itself; ``extractions`` is what a language model
+        read beyond them.
         """
         ...
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
         """Make it all visible at once; with ``prune``, whatever was neither kept nor
         staged in this run disappears."""
+        ...
+
+    def close(self) -> None:
+        """End the build and let others write; what is staged stays for the next one."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -138,7 +137,7 @@ class Store(KnowledgeStore, Protocol):
     def info(self) -> StoreInfo: ...
 
     def version(self) -> str:
-        """``info().version`` alone: cheap, for it is asked with every search."""
+        """``info().version`` alone: cheap, because every search asks for it."""
         ...
 
     def vector_search(
@@ -170,7 +169,8 @@ class Store(KnowledgeStore, Protocol):
         ...
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:
-        """The stored vectors of these keys, one row each, L2-normalised."""
+        """The stored vectors of these keys, one row each, L2-normalised; zeros for a key that
+        is gone."""
         ...
 
     def neighbours(self, key: Key, before: int = 1, after: int = 1) -> list[tuple[Key, Passage]]:
@@ -184,7 +184,7 @@ class Store(KnowledgeStore, Protocol):
         ...
 
     def documents(self) -> Iterator[DocumentSummary]:
-        """All documents, by id."""
+        """All documents, by id, as they were when the first one was asked for."""
         ...
 
     def links(self, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
@@ -195,18 +195,14 @@ class Store(KnowledgeStore, Protocol):
         """Stored PageRank over the links; all documents of a store sum to 1."""
         ...
 
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages; those it did not read are left out."""
-        ...
-
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
     ) -> Writer:
         """Start a build. Raises ``EmbedderMismatch`` when the store's vectors come from
         another embedder, ``StoreBusy`` when another build is running.
 
-        ``allow_mismatch`` lets another embedder take over; its commit then demands that every
-        document that stays was staged anew, so vectors of two embedders never mix.
+        With ``allow_mismatch`` another embedder may take over; its commit then requires that
+        every document that stays was staged again, so vectors of two embedders never mix.
         """
         ...
 

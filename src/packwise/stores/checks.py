@@ -1,33 +1,76 @@
-"""Whose vectors a store holds: what is checked before anything is compared with them."""
+"""What is checked before text and vectors are stored or compared, and by whose embedder."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
 from packwise.guard import check_embedder
 from packwise.models.base import Embedder
-from packwise.stores.base import DocumentSummary, Store, Vectors
-from packwise.stores.pack.rows import normalised
+
+if TYPE_CHECKING:
+    from packwise.stores.base import DocumentSummary, Store
 
 _SAMPLE = 4
 _LEAST_AGREEMENT = 0.9
-"""The cosine an embedder's own vector of a text has at least with the stored one, allowing
+"""The lowest cosine between a stored vector and the embedder's own for the same text, allowing
 for another precision and a heading more or less."""
 
 _NAME_IT = "name the embedder they were made with: PACKWISE_EMBEDDER, or copy --embedder"
+_SURROGATES = range(0xD800, 0xE000)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LAST_CHARACTER = 0x10FFFF
 
 _log = logging.getLogger(__name__)
 
+Vectors = NDArray[np.float32]
 Identity = tuple[str, str, int]
 """Name, version and dimensions of an embedder."""
 
 
+class EmbedderIdentity(NamedTuple):
+    """Which embedder made the vectors of a store."""
+
+    name: str = ""
+    version: str = ""
+    dim: int = 0
+
+
+def storable(text: str) -> str:
+    """The text without lone surrogates, which UTF-8 cannot hold; its length is kept."""
+    return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """The least text that sorts after every text with this prefix, if there is one."""
+    for at in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[at]) + 1
+        if code in _SURROGATES:
+            code = _SURROGATES.stop
+        if code <= _LAST_CHARACTER:
+            return prefix[:at] + chr(code)
+    return None
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Rows of length 1; a row of zeros stays as it is."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+
+
+def to_half(vectors: Vectors) -> NDArray[np.float16]:
+    """Vectors as packs store them: L2-normalised, then rounded to half precision."""
+    return normalised(np.asarray(vectors, dtype=np.float32)).astype("<f2")
+
+
 def question_vector(vector: Vectors | Sequence[float], dim: int, location: str) -> Vectors:
-    """A question's vector, L2-normalised. Raises on the wrong shape or a number that is not
+    """A question's vector, L2-normalised. Raises on a wrong shape or a value that is not
     finite."""
     asked = np.asarray(vector, dtype=np.float32)
     if asked.shape != (dim,):
@@ -42,7 +85,7 @@ def question_vector(vector: Vectors | Sequence[float], dim: int, location: str) 
 
 
 def passage_vectors(document: str, rows: int, vectors: Vectors, dim: int) -> Vectors:
-    """The vectors of a document's passages, L2-normalised; one row a passage or an error."""
+    """The vectors of a document's passages, L2-normalised; one row per passage or an error."""
     given = np.asarray(vectors, dtype=np.float32)
     if rows == 0 and given.size == 0:
         given = given.reshape(0, dim)
@@ -56,7 +99,7 @@ def passage_vectors(document: str, rows: int, vectors: Vectors, dim: int) -> Vec
 
 
 def other_embedder(location: str, held: Identity, given: Identity) -> EmbedderMismatch:
-    """What a build with another embedder is told."""
+    """The error for a build with another embedder."""
     return EmbedderMismatch(
         f"{location} holds vectors of {named(held)}, not of {named(given)}",
         fix=f"packwise build SOURCE --out {location} --reembed",
@@ -64,10 +107,10 @@ def other_embedder(location: str, held: Identity, given: Identity) -> EmbedderMi
 
 
 def embedders_would_mix(documents: int, held: Identity) -> EmbedderMismatch:
-    """What a build that embeds a store anew is told when some of it would stay as it was."""
+    """The error for a build that embeds a store again but would keep some of the old vectors."""
     return EmbedderMismatch(
         f"{documents} documents still have vectors of {named(held)}",
-        fix="stage every document anew, or remove those",
+        fix="stage every document again, or remove those",
     )
 
 
@@ -80,9 +123,9 @@ def named(identity: Identity) -> str:
 def check_store_embedder(store: Store, embedder: Embedder) -> None:
     """Raise ``EmbedderMismatch`` unless questions of this embedder fit a store's vectors.
 
-    A store that records its embedder's version is held to that and to the dimension. One
-    that does not, such as a pack of the earlier system, is held to the dimension and to its
-    vectors of a few passages, and the log says so.
+    A store that records its embedder's version must match that and the dimension. For one that
+    does not, such as a pack of agent-kgpacks, the vectors of a few passages are compared, and
+    the log says so.
     """
     info = store.info()
     check_embedder(info.embedder_version, embedder.version, location=info.location)
@@ -100,7 +143,8 @@ def check_store_embedder(store: Store, embedder: Embedder) -> None:
 def check_vectors(store: Store, embedder: Embedder) -> int:
     """Raise ``EmbedderMismatch`` unless a store's vectors are those this embedder makes.
 
-    A few passages are embedded again and compared; how many. A store without passages agrees.
+    A few passages are embedded again and compared; returns how many. A store without passages
+    agrees.
     """
     info = store.info()
     if info.passages == 0:

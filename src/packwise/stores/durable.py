@@ -1,4 +1,4 @@
-"""Files that survive a crash, and a full disk told apart from other trouble."""
+"""Files that survive a crash, and a full disk recognised among other errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,51 +16,15 @@ from packwise.errors import StoreBusy, StoreError, StoreFull
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PROBE_BYTES = 8 << 20
-_BLOCK_BYTES = 1 << 20
 
 
 def sync_file(path: Path) -> None:
-    """Bring a file, or a folder's list of names, to the disk."""
+    """Flush a file, or a folder's list of names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_tree(folder: Path) -> None:
-    """Bring everything under a folder, and the folder itself, to the disk."""
-    for path in files_under(folder):
-        sync_file(path)
-    for path in folder.rglob("*"):
-        if path.is_dir():
-            sync_file(path)
-    sync_file(folder)
-
-
-def files_under(folder: Path) -> Iterator[Path]:
-    """Every file below a folder, in the order of their paths."""
-    return (path for path in sorted(folder.rglob("*")) if path.is_file())
-
-
-def size_of(folder: Path) -> int:
-    """Bytes of all files below a folder; one that vanishes meanwhile counts nothing."""
-    total = 0
-    for path in files_under(folder):
-        try:
-            total += path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return total
-
-
-def checksum(path: Path) -> int:
-    """CRC-32 of a file, enough to tell damage from health."""
-    value = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            value = zlib.crc32(block, value)
-    return value
 
 
 def link_tree(source: Path, target: Path) -> None:
@@ -108,7 +71,7 @@ class PreparedFile:
 
 @contextmanager
 def writing(folder: Path) -> Generator[None]:
-    """Turn what the disk, SQLite and the indexes raise while writing into store errors."""
+    """Turn what the disk and SQLite raise while writing into store errors."""
     try:
         yield
     except sqlite3.Error as error:
@@ -125,7 +88,7 @@ def writing(folder: Path) -> Generator[None]:
 def raise_if_full(folder: Path, error: Exception) -> None:
     """Raise ``StoreFull`` when a library failed in a folder that takes no more bytes.
 
-    The index libraries do not say why a write failed, so the disk is asked.
+    The index libraries do not say why a write failed, so a probe is written.
     """
     place = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     try:

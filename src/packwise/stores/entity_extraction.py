@@ -1,18 +1,22 @@
-"""What a passage is found to name, and which passages to read again when titles change.
+"""Finding the entities of a store's passages when a build is committed.
 
-Shared by the stores: each keeps what is found in its own way.
+Only what can have changed is read again: new passages, passages that mention an alias that was
+removed, and passages in whose text an added alias appears. The result is the same as finding
+everything from scratch. Entities found by other rules than today's (``names.RULES``), or by none
+that the store remembers, are all found again by the next commit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from packwise.documents import Passage
 from packwise.errors import StoreError
 from packwise.language.entities import AliasIndex, facts_in, passage_names
 from packwise.language.names import (
+    RULES,
     ExtractedEntity,
     ExtractedFact,
     ExtractedRelation,
@@ -20,12 +24,13 @@ from packwise.language.names import (
     KeyMatcher,
     Kind,
     name_key,
+    title_aliases,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Mentioned:
-    """An entity a passage mentions; ``sure`` as in ``entities.Name``."""
+class MentionedEntity:
+    """An entity that a passage mentions; ``sure`` as in ``names.Name``."""
 
     key: str
     label: str
@@ -35,7 +40,7 @@ class Mentioned:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedFact:
     """A sentence about the entity of this key."""
 
     key: str
@@ -44,105 +49,172 @@ class Stated:
 
 
 @dataclass(frozen=True, slots=True)
-class Tied:
-    """What ties two entities."""
+class StatedRelation:
+    """How the entity ``source`` is related to ``target``, both by key."""
 
     source: str
-    source_label: str
     relation: str
     target: str
-    target_label: str
     context: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """All that one passage tells of entities; each is mentioned once."""
+class PassageFindings:
+    """All that one passage says about entities; each is mentioned once."""
 
-    mentions: tuple[Mentioned, ...]
-    facts: tuple[Stated, ...]
-    relations: tuple[Tied, ...]
+    mentions: tuple[MentionedEntity, ...]
+    facts: tuple[StatedFact, ...]
+    relations: tuple[StatedRelation, ...]
 
 
-def told_by(passage: Passage, aliases: AliasIndex, extraction: Extraction | None = None) -> Told:
-    """What a passage tells by rule, and beyond that by what a language model read in it."""
+def find_in_passage(
+    passage: Passage, aliases: AliasIndex, extraction: Extraction | None = None
+) -> PassageFindings:
+    """What the rules find in a passage, and what a language model read in it beyond that."""
     mentions = {
-        name.key: Mentioned(name.key, name.text, name.kind.value, name.sure)
+        name.key: MentionedEntity(name.key, name.text, name.kind.value, name.sure)
         for name in passage_names(passage, aliases)
     }
-    facts = [Stated(fact.key, fact.subject, fact.text) for fact in facts_in(passage.text)]
-    relations: list[Tied] = []
+    facts = [StatedFact(fact.key, fact.subject, fact.text) for fact in facts_in(passage.text)]
+    relations: list[StatedRelation] = []
     if extraction is not None:
         for entity in extraction.entities:
             _mention(mentions, entity.name, entity.kind, entity.description)
         for fact in extraction.facts:
             _mention(mentions, fact.subject)
-            facts.append(Stated(name_key(fact.subject), fact.subject, fact.text))
-        for tie in extraction.relations:
-            _mention(mentions, tie.source)
-            _mention(mentions, tie.target)
-            relations.append(
-                Tied(
-                    name_key(tie.source),
-                    tie.source,
-                    tie.relation,
-                    name_key(tie.target),
-                    tie.target,
-                    tie.context,
-                )
-            )
-    return Told(
+            facts.append(StatedFact(name_key(fact.subject), fact.subject, fact.text))
+        for stated in extraction.relations:
+            _mention(mentions, stated.source)
+            _mention(mentions, stated.target)
+            source, target = name_key(stated.source), name_key(stated.target)
+            relations.append(StatedRelation(source, stated.relation, target, stated.context))
+    return PassageFindings(
         tuple(mentions.values()),
         tuple(fact for fact in facts if fact.key),
-        tuple(tie for tie in relations if tie.source and tie.target),
+        tuple(relation for relation in relations if relation.source and relation.target),
     )
 
 
 def _mention(
-    mentions: dict[str, Mentioned], label: str, kind: str = Kind.NAME.value, description: str = ""
+    mentions: dict[str, MentionedEntity],
+    label: str,
+    kind: str = Kind.NAME.value,
+    description: str = "",
 ) -> None:
     key = name_key(label)
     known = mentions.get(key)
     if not key:
         return
     if known is None:
-        mentions[key] = Mentioned(key, label, kind, description=description)
+        mentions[key] = MentionedEntity(key, label, kind, description=description)
     else:
         mentions[key] = replace(known, sure=True, description=known.description or description)
 
 
-@dataclass(frozen=True, slots=True)
-class Turnover:
-    """Aliases that came and went between two states of a store.
+class AliasChange:
+    """Aliases that were added and removed between two states of a store.
 
-    A passage is to be read again when it ``mentions`` one that went, or when one that came
-    ``appears`` in its text: longest match may then find other names in it than before.
+    A passage must be read again when it mentions one that was ``removed``, or when an added
+    one ``appears_in`` its text: the longest match may then find other names in it.
     """
 
-    came: KeyMatcher
-    went: frozenset[str]
-    any_came: bool
+    def __init__(self, before: Iterable[str], after: Iterable[str]) -> None:
+        old, new = frozenset(before), frozenset(after)
+        self.removed = sorted(old - new)
+        self.any_added = bool(new - old)
+        self._added = KeyMatcher(new - old)
 
-    def appears(self, text: str) -> bool:
-        return self.any_came and bool(self.came.mentions(text))
+    def appears_in(self, text: str) -> bool:
+        return self.any_added and bool(self._added.mentions(text))
 
 
-def turnover(before: Iterable[str], after: Iterable[str]) -> Turnover:
-    """What changed from one set of aliases to another."""
-    old, new = frozenset(before), frozenset(after)
-    return Turnover(KeyMatcher(new - old), old - new, bool(new - old))
+def current_rules() -> str:
+    """The name of the rules that entities are found by; a store keeps it with its entities."""
+    return RULES
+
+
+Titles = Sequence[tuple[str, str]]
+"""Id and title of every document, by id."""
+
+AliasRow = tuple[int, str, int, str]
+"""Key and title of a document, position of the alias among its aliases, and the alias."""
+
+
+class EntityTables(Protocol):
+    """The tables in which a store with SQL keeps its entities, inside a commit."""
+
+    def titles(self) -> Titles: ...
+
+    def document_titles(self) -> Iterable[tuple[int, str]]:
+        """Key and title of every document, by id."""
+        ...
+
+    def passage_keys(self) -> Iterable[int]: ...
+
+    def passage_texts(self) -> Iterator[tuple[int, str]]: ...
+
+    def passages_mentioning(self, names: Sequence[str]) -> Iterable[int]: ...
+
+    def passages(self, keys: Sequence[int]) -> Iterator[tuple[int, Passage, Extraction | None]]: ...
+
+    def clear(self) -> None:
+        """Remove every entity with all that belongs to it."""
+        ...
+
+    def clear_passages(self, keys: Sequence[int]) -> None:
+        """Remove what these passages said."""
+        ...
+
+    def write(
+        self, findings: Iterator[tuple[int, PassageFindings]], aliases: Sequence[AliasRow]
+    ) -> None:
+        """Add what was found, replace all aliases, and bring mentions by links and the
+        counts up to date."""
+        ...
+
+
+def update_entities(tables: EntityTables, before: Titles | None, added: Iterable[int]) -> None:
+    """Bring entities, mentions, facts and relations up to date with the passages.
+
+    ``before`` are the titles before the commit, ``None`` to find everything again;
+    ``added`` are the keys of the new passages.
+    """
+    aliases = AliasIndex(tables.titles())
+    if before is None:
+        tables.clear()
+        keys = set(tables.passage_keys())
+    else:
+        keys = set(added)
+        change = AliasChange(AliasIndex(before), aliases)
+        keys.update(tables.passages_mentioning(change.removed))
+        if change.any_added:
+            texts = tables.passage_texts()
+            keys.update(key for key, text in texts if key not in keys and change.appears_in(text))
+        tables.clear_passages(sorted(keys))
+    tables.write(
+        (
+            (key, find_in_passage(passage, aliases, extraction))
+            for key, passage, extraction in tables.passages(sorted(keys))
+        ),
+        [
+            (key, title, position, alias)
+            for key, title in tables.document_titles()
+            for position, alias in enumerate(title_aliases(title))
+            if alias in aliases
+        ],
+    )
 
 
 def check_extractions(
     document: str, passages: Sequence[Passage], extractions: Sequence[Extraction]
 ) -> None:
-    """Raise ``StoreError`` on extractions that are not of these passages, one of each."""
+    """Raise ``StoreError`` unless each extraction belongs to a passage of its own."""
     at = [extraction.order_index for extraction in extractions]
     strange = set(at) - {passage.order_index for passage in passages}
     if strange:
-        raise StoreError(f"{document}: an extraction is of passage {min(strange)}, not there")
+        raise StoreError(f"{document}: an extraction is for passage {min(strange)}, not there")
     if len(set(at)) < len(at):
-        raise StoreError(f"{document}: two extractions are of the same passage")
+        raise StoreError(f"{document}: two extractions are for the same passage")
 
 
 def extraction_payload(extraction: Extraction) -> dict[str, Any]:
@@ -156,5 +228,5 @@ def read_extraction(payload: Mapping[str, Any]) -> Extraction:
         payload["order_index"],
         tuple(ExtractedEntity(**entity) for entity in payload["entities"]),
         tuple(ExtractedFact(**fact) for fact in payload["facts"]),
-        tuple(ExtractedRelation(**tie) for tie in payload["relations"]),
+        tuple(ExtractedRelation(**relation) for relation in payload["relations"]),
     )

@@ -24,12 +24,12 @@ def is_pack_name(text: str) -> bool:
 
 
 def installed(name: str) -> Path:
-    """The folder of an installed pack, whether or not it is there."""
+    """The folder of an installed pack, whether or not it exists."""
     return data_folder() / "packs" / name
 
 
 def pack_folder(argument: str) -> Path:
-    """The folder a STORE argument means; a folder that exists wins over an installed name."""
+    """The folder that a STORE argument names; an existing folder wins over an installed pack."""
     if not argument.strip():
         raise UsageError("the STORE argument is empty", fix="name a pack folder")
     if _SCHEME.match(argument):
@@ -43,12 +43,12 @@ def pack_folder(argument: str) -> Path:
 
 
 def same_store(one: str, other: str) -> bool:
-    """Whether two STORE arguments mean the same place, however they are spelled."""
+    """Whether two STORE arguments name the same place, however they are spelled."""
     return one == other or _place(one) == _place(other)
 
 
 def _place(argument: str) -> tuple[object, ...]:
-    """What tells a store from every other."""
+    """Differs between any two stores."""
     if argument.startswith(_POSTGRES):
         from packwise.stores.postgres.connections import database_identity
 
@@ -89,8 +89,8 @@ def open_store(argument: str) -> Store:
 
 
 def create_or_open_store(argument: str) -> Store:
-    """Open a store to build it, whether or not it is there yet; nothing is made before its
-    writer is used. Raises ``NotAStore`` where something else is in the way."""
+    """Open a store to build it, whether or not it exists; nothing is created before its writer
+    is used. Raises ``NotAStore`` where something else is in the way."""
     if argument.startswith(_POSTGRES):
         from packwise.stores.postgres.store import PostgresStore
 

@@ -1,5 +1,4 @@
-"""What a store holds, piece by piece, in the shape a writer takes: how content moves between
-stores without being parsed, chunked or embedded again."""
+"""Moving content between stores without parsing, chunking or embedding it again."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ import numpy as np
 
 from packwise.documents import Document, Passage, content_hash
 from packwise.language.names import Extraction
-from packwise.stores.base import Store, Vectors
+from packwise.stores.base import Store, Vectors, Writer
 
 _TOGETHER = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """One document with all that belongs to it; links are as their author wrote them."""
+    """One document with everything that belongs to it; its links are unresolved."""
 
     document: Document
     passages: tuple[Passage, ...]
@@ -27,7 +26,7 @@ class Content:
 
 
 def content_of(store: Store, document_id: str) -> Content | None:
-    """A document of a store, fit to be staged in another; ``None`` when it is not there."""
+    """A document of a store, ready to be staged in another; ``None`` when it is missing."""
     document = store.document(document_id)
     if document is None:
         return None
@@ -44,15 +43,15 @@ def content_of(store: Store, document_id: str) -> Content | None:
 
 @runtime_checkable
 class ReadsInBulk(Protocol):
-    """A store that hands out many documents at once faster than one by one."""
+    """A store that reads many documents at once faster than one by one."""
 
     def contents(self, document_ids: Sequence[str]) -> Mapping[str, Content]:
-        """What ``content_of`` tells of each of these documents; gone ones are left out."""
+        """``content_of`` for each of these documents; missing ones are left out."""
         ...
 
 
 def contents(store: Store, document_ids: Sequence[str]) -> Iterator[Content]:
-    """Those of these documents that are there, in the order asked."""
+    """Those of these documents that exist, in the order asked."""
     for at in range(0, len(document_ids), _TOGETHER):
         names = document_ids[at : at + _TOGETHER]
         if isinstance(store, ReadsInBulk):
@@ -63,6 +62,12 @@ def contents(store: Store, document_ids: Sequence[str]) -> Iterator[Content]:
             content = content_of(store, name)
             if content is not None:
                 yield content
+
+
+def stage_all(store: Store, document_ids: Sequence[str], writer: Writer) -> None:
+    """Stage these documents of a store in a build of another."""
+    for content in contents(store, document_ids):
+        writer.stage(content.document, content.passages, content.vectors, content.extractions)
 
 
 def checksum(content: Content) -> str:

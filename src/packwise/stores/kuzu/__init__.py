@@ -1,1 +1,1 @@
-"""Kuzu as a store: ``kuzu:PATH``, and the packs of the earlier system."""
+"""Kuzu as a store: ``kuzu:PATH``, and packs of agent-kgpacks."""

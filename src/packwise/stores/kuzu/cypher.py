@@ -1,7 +1,7 @@
-"""Which Cypher may run on a store: what reads, within bounds, and nothing else.
+"""Which Cypher may run on a store: queries that only read, within bounds.
 
-A query is taken apart into words with its strings and comments put aside, so neither can
-hide a clause or be mistaken for one.
+A query is split into words with its strings and comments set apart, so neither can hide a
+clause or be mistaken for one.
 """
 
 from __future__ import annotations
@@ -58,12 +58,8 @@ def check_read_only(query: str) -> None:
 
 
 def _tokens(query: str) -> list[tuple[str, str]]:
-    tokens: list[tuple[str, str]] = []
-    for match in _TOKEN.finditer(query):
-        kind = match.lastgroup or "sign"
-        if kind in ("comment", "space"):
-            continue
-        tokens.append((kind, match[0]))
+    found = ((match.lastgroup or "sign", match[0]) for match in _TOKEN.finditer(query))
+    tokens = [(kind, text) for kind, text in found if kind not in ("comment", "space")]
     for at, (kind, text) in enumerate(tokens):
         if kind == "sign" and text in "'\"`":
             raise UsageError("a Cypher query holds a quote that is never closed")
@@ -106,16 +102,12 @@ def _check_hops(tokens: list[tuple[str, str]]) -> None:
             continue
         if text == "[":
             # A pattern's bracket follows its dash; any other is a list or a subscript.
-            inside = inside + 1 if inside or _is_pattern(tokens, at) else 0
+            pattern = at > 0 and tokens[at - 1][1] == "-"
+            inside = inside + 1 if inside or pattern else 0
         elif text == "]" and inside:
             inside -= 1
         elif text == "*" and inside == 1 and _is_repetition(tokens, at):
             _check_bound(tokens, at)
-
-
-def _is_pattern(tokens: list[tuple[str, str]], at: int) -> bool:
-    before = [text for _, text in tokens[max(0, at - 2) : at]]
-    return before[-1:] == ["-"]
 
 
 def _is_repetition(tokens: list[tuple[str, str]], at: int) -> bool:

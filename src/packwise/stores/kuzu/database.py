@@ -1,24 +1,123 @@
-"""One database file as it was opened: its connections, and what is kept of it in memory."""
+"""A Kuzu database file: the engine that reads it (Kuzu, or its successor Ladybug), and its
+connections."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 import queue
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property, lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from packwise.errors import StoreError, StoreMissing, StoreTimeout
-from packwise.stores.kuzu.engine import connect, open_database, unreadable
+from packwise.errors import (
+    NotAStore,
+    StoreBusy,
+    StoreError,
+    StoreMissing,
+    StoreTimeout,
+    StoreUnreachable,
+)
+
+_MAGIC = {b"KUZU": "kuzu", b"LBUG": "ladybug"}
+_INSTALL = {
+    "kuzu": "pip install 'packwise[kuzu]'",
+    "ladybug": "pip install ladybug, then run INSTALL vector once with it",
+}
+_BUFFER_BYTES = 256 << 20
+_BATCH = 2000
+_MOST_BYTES = 1 << 40
 
 Stamp = tuple[int, int, int]
-_BATCH = 2000
+
+
+def engine_for(path: Path) -> Any:
+    """The module that can open the database at ``path``, or create one there.
+
+    A file says which of the two wrote it; a new one is created by Ladybug when it is installed
+    and its vector extension loads, else by Kuzu. Raises ``StoreError`` or ``NotAStore``.
+    """
+    if path.is_file():
+        try:
+            with path.open("rb") as file:
+                name = _MAGIC.get(file.read(4))
+        except OSError as error:
+            raise unreadable(path, error) from error
+        if name is None:
+            raise NotAStore(f"{path} is not a Kuzu database", fix="name the file of one")
+        return _usable(name)
+    for name in ("ladybug", "kuzu"):
+        if not _trouble(name):
+            return _usable(name)
+    return _usable("kuzu")
+
+
+def open_database(path: Path, *, read_only: bool = True) -> tuple[Any, Any]:
+    """The engine and the open database. Raises ``StoreError`` where it cannot be opened."""
+    engine = engine_for(path)
+    try:
+        database = engine.Database(
+            str(path),
+            buffer_pool_size=_BUFFER_BYTES,
+            max_db_size=_MOST_BYTES,
+            read_only=read_only,
+        )
+    except RuntimeError as error:
+        if "lock" in str(error).lower():
+            raise StoreBusy(
+                f"another program is writing to {path}", fix="wait for it to end"
+            ) from error
+        raise StoreError(
+            f"cannot open {path}: {_line(error)}", fix="name a whole file, or build it again"
+        ) from error
+    return engine, database
+
+
+def unreadable(path: Path, error: OSError) -> StoreUnreachable:
+    """The error for a file that the system does not let us read."""
+    return StoreUnreachable(
+        f"cannot read {path}: {error.strerror}", fix="check the path and its permissions"
+    )
+
+
+def connect(engine: Any, database: Any, *, threads: int = 0) -> Any:
+    """A connection with the vector extension loaded."""
+    connection = engine.Connection(database, num_threads=threads)
+    connection.execute("LOAD vector")
+    return connection
+
+
+def _usable(name: str) -> Any:
+    trouble = _trouble(name)
+    if trouble:
+        raise StoreError(f"{name} cannot be used: {trouble}", fix=_INSTALL[name])
+    return import_module(name)
+
+
+@lru_cache(maxsize=2)
+def _trouble(name: str) -> str:
+    """Why an engine cannot be used; empty when it can."""
+    try:
+        engine = import_module(name)
+    except ImportError:
+        return "it is not installed"
+    try:
+        with contextlib.closing(engine.Database(":memory:", buffer_pool_size=64 << 20)) as database:
+            engine.Connection(database).execute("LOAD vector")
+    except RuntimeError as error:
+        return f"its vector extension does not load ({_line(error)})"
+    return ""
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def stamp_of(path: Path) -> Stamp:
-    """What tells one state of a file from the next. Raises ``StoreMissing``."""
+    """Differs between two states of a file. Raises ``StoreMissing``."""
     try:
         found = path.stat()
     except FileNotFoundError as error:
@@ -30,8 +129,8 @@ def stamp_of(path: Path) -> Stamp:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-class Opened:
-    """An open database file. It stays as it is when another takes the file's place."""
+class DatabaseFile:
+    """An open database file. It stays as it is when another file replaces it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -42,22 +141,27 @@ class Opened:
         self._users = 0
         self._retired = False
 
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The names of its tables."""
+        return frozenset(row[1] for row in self.rows("CALL SHOW_TABLES() RETURN *"))
+
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[list[Any]]:
-        """The rows a query answers with. Raises ``StoreError`` where it fails."""
+        """The rows of a query. Raises ``StoreError`` where it fails."""
         with self._connection() as connection:
             return _run(connection, query, parameters or {}, self.path).get_all()
 
     def records(
         self, query: str, parameters: Mapping[str, Any], timeout_s: float
     ) -> list[dict[str, Any]]:
-        """The same by column name, and ended after ``timeout_s`` seconds."""
+        """The same by column name, stopped after ``timeout_s`` seconds."""
         with self._connection() as connection:
             connection.set_query_timeout(max(1, round(timeout_s * 1000)))
             try:
                 try:
                     result = _run(connection, query, parameters, self.path)
                 except StoreError as error:
-                    # All that an engine says of a query that ran out of time.
+                    # All that an engine says about a query that ran out of time.
                     if "Interrupted" not in str(error):
                         raise
                     raise StoreTimeout(
@@ -94,7 +198,7 @@ class Opened:
                 self._close()
 
     def retire(self) -> None:
-        """Close it once nobody uses it any more."""
+        """Close it once no one uses it any more."""
         with self._lock:
             if self._retired:
                 return
@@ -108,7 +212,7 @@ class Opened:
         try:
             connection = self._idle.get_nowait()
         except queue.Empty:
-            # One thread a query: callers bring their own, and small queries spread badly.
+            # One thread per query: callers bring their own, and small queries spread badly.
             connection = connect(self._engine, self._database, threads=1)
         try:
             yield connection
@@ -126,12 +230,3 @@ def _run(connection: Any, query: str, parameters: Mapping[str, Any], path: Path)
         return connection.execute(query, dict(parameters))
     except RuntimeError as error:
         raise StoreError(f"{path}: {' '.join(str(error).split())[:300]}") from error
-
-
-def sync_file(path: Path) -> None:
-    """Have a file on the disk before it takes another's place."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -14,7 +14,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,15 @@ from packwise.documents import Passage
 from packwise.errors import StoreError
 from packwise.language.names import title_aliases
 from packwise.stores.base import Key, Store
-from packwise.stores.durable import writing
+from packwise.stores.checks import EmbedderIdentity
+from packwise.stores.durable import sync_file, writing
 from packwise.stores.entity_extraction import extraction_payload
 from packwise.stores.knowledge import Entity, Relation
-from packwise.stores.kuzu.database import sync_file
-from packwise.stores.kuzu.engine import connect, open_database
+from packwise.stores.kuzu.database import connect, open_database
 from packwise.stores.kuzu.schema import FORMAT, create_index, own_schema
-from packwise.stores.kuzu.table import Identity, State
-from packwise.stores.pack.schema import now
-from packwise.stores.serialization import links_text, sections_text
+from packwise.stores.kuzu.table import KuzuState, state_text
+from packwise.stores.lifecycle import utc_now
+from packwise.stores.records import links_text, sections_text
 from packwise.stores.transfer import Content, contents
 
 _BATCH = 500
@@ -40,7 +39,7 @@ _NULL = "packwise/null/6d1f"
 """What stands for no value in the files: nothing else must, least of all an empty text."""
 
 _NODES = ("Article", "Section", "Entity", "Fact")
-_TIES = (
+_RELATIONS = (
     "HAS_SECTION",
     "LINKS_TO",
     "MENTIONS",
@@ -51,17 +50,20 @@ _TIES = (
 )
 
 
-def write_database(source: Store, path: Path, created_at: str = "") -> State:
-    """Write all that a store holds to ``path``; what was there is replaced in one moment.
+def write_database(
+    source: Store, path: Path, *, created_at: str = "", rules: str = ""
+) -> KuzuState:
+    """Write all that a store holds to ``path``, replacing what was there at once.
 
-    A section of the database is a passage of the store. Articles that share a title are told
-    apart by their document's id.
+    ``rules`` names the rules by which the source found its entities, if known.
+    A section of the database is a passage of the store. Articles that share a title get their
+    document's id added.
     """
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
-            state = _Export(source, folder).run(created_at)
+            state = _Export(source, folder).run(created_at, rules)
             sync_file(folder / _DATABASE)
             (folder / _DATABASE).replace(path)
         finally:
@@ -78,7 +80,7 @@ class _Rows:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._counts: Counter[str] = Counter()
-        self._paths = {name: folder / f"{name}.csv" for name in (*_NODES, *_TIES)}
+        self._paths = {name: folder / f"{name}.csv" for name in (*_NODES, *_RELATIONS)}
         self._writers: dict[str, Any] = {}
         for name, path in self._paths.items():
             file = stack.enter_context(path.open("w", encoding="utf-8", newline=""))
@@ -90,7 +92,7 @@ class _Rows:
 
     def loads(self) -> Iterator[str]:
         """The statements that read the files, once they are closed."""
-        for name in (*_NODES, *_TIES):
+        for name in (*_NODES, *_RELATIONS):
             if self._counts[name]:
                 place = str(self._paths[name].absolute()).replace("\\", "\\\\").replace("'", "\\'")
                 yield (
@@ -107,7 +109,7 @@ class _Export:
         self._titles: dict[str, str] = {}
         self._sections: dict[Key, str] = {}
 
-    def run(self, created_at: str) -> State:
+    def run(self, created_at: str, rules: str) -> KuzuState:
         info = self._source.info()
         names = self._name_articles()
         with ExitStack() as stack:
@@ -116,19 +118,20 @@ class _Export:
                 self._write_documents(rows, names[at : at + _BATCH])
             self._write_links(rows, names)
             self._write_knowledge(rows, names)
-        state = State(
+        state = KuzuState(
             own=True,
             version=secrets.token_hex(8),
-            identity=Identity(info.embedder, info.embedder_version, info.dim),
+            identity=EmbedderIdentity(info.embedder, info.embedder_version, info.dim),
             links=info.links,
             unresolved=int(info.details.get("unresolved_links", "0")),
-            created_at=created_at or now(),
-            updated_at=now(),
+            rules=rules,
+            created_at=created_at or utc_now(),
+            updated_at=utc_now(),
         )
         self._fill(rows, state, info.passages)
         return state
 
-    def _fill(self, rows: _Rows, state: State, passages: int) -> None:
+    def _fill(self, rows: _Rows, state: KuzuState, passages: int) -> None:
         """Make the database of the rows."""
         path = self._folder / _DATABASE
         engine, database = open_database(path, read_only=False)
@@ -136,13 +139,11 @@ class _Export:
             # Kuzu's threads wait for one another by spinning, which only a long build repays.
             connection = connect(engine, database, threads=1 if passages < _SMALL else 0)
             try:
-                fields = asdict(state)
-                del fields["own"]
                 for statement in (*own_schema(max(state.identity.dim, 1)), *rows.loads()):
                     connection.execute(statement)
                 connection.execute(
                     "CREATE (:Packwise {format: $format, state: $state})",
-                    {"format": FORMAT, "state": json.dumps(fields)},
+                    {"format": FORMAT, "state": state_text(state)},
                 )
                 if passages:
                     connection.execute(create_index())
@@ -228,10 +229,10 @@ class _Export:
         seen: set[tuple[str, str, str]] = set()
         for source, link in self._source.links(names):
             if link.target in self._articles:
-                tie = (self._articles[source], self._articles[link.target], link.kind)
-                if tie not in seen:
-                    seen.add(tie)
-                    rows.add("LINKS_TO", *tie)
+                row = (self._articles[source], self._articles[link.target], link.kind)
+                if row not in seen:
+                    seen.add(row)
+                    rows.add("LINKS_TO", *row)
 
     def _write_knowledge(self, rows: _Rows, names: Sequence[str]) -> None:
         entities: dict[str, Entity] = {}
@@ -273,9 +274,9 @@ class _Export:
         self, rows: _Rows, keys: Sequence[Key], entities: dict[str, Entity]
     ) -> None:
         held_by: dict[tuple[str, str], None] = {}
-        for key, held in self._source.entities_of(keys).items():
-            article = self._articles[held.place.document]
-            for position, entity in enumerate(held.entities):
+        for key, found in self._source.entities_of(keys).items():
+            article = self._articles[found.place.document]
+            for position, entity in enumerate(found.entities):
                 entities[entity.key] = entity
                 held_by[article, entity.key] = None
                 rows.add("MENTIONS", self._sections[key], entity.key, position)
@@ -285,8 +286,8 @@ class _Export:
     def _write_facts(self, rows: _Rows, keys: Sequence[Key]) -> list[str]:
         """Write what passages state; the keys of what they state it about."""
         about: list[str] = []
-        for key, told in self._source.facts_of(keys).items():
-            for position, fact in enumerate(told):
+        for key, facts in self._source.facts_of(keys).items():
+            for position, fact in enumerate(facts):
                 name = f"{self._sections[key]}/{position}"
                 about.append(fact.about)
                 rows.add("Fact", name, fact.text, fact.about, position)
@@ -298,17 +299,17 @@ class _Export:
         seen: set[Relation] = set()
         positions: Counter[Key] = Counter()
         for at in range(0, len(keys), _BATCH):
-            for tie in self._source.relations_of(keys[at : at + _BATCH], _ALL):
-                if tie in seen:
+            for relation in self._source.relations_of(keys[at : at + _BATCH], _ALL):
+                if relation in seen:
                     continue
-                seen.add(tie)
-                place = tie.place.key
+                seen.add(relation)
+                place = relation.place.key
                 rows.add(
                     "ENTITY_RELATION",
-                    tie.source,
-                    tie.target,
-                    tie.relation,
-                    tie.context,
+                    relation.source,
+                    relation.target,
+                    relation.relation,
+                    relation.context,
                     self._sections[place],
                     positions[place],
                 )

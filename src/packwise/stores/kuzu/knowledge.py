@@ -1,15 +1,11 @@
-"""What a Kuzu database tells of entities, read when it is first asked for.
-
-The earlier system ties entities and facts to whole articles; there an entity is taken to be
-mentioned by those sections that write its name, else by the first, and a fact to be about
-its article.
-"""
+"""What a Kuzu database holds about entities, read into memory when it is first asked for."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from packwise.language.names import (
@@ -17,227 +13,176 @@ from packwise.language.names import (
     ExtractedFact,
     ExtractedRelation,
     Extraction,
-    name_key,
 )
+from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
-    Held,
     Key,
-    Place,
-    Relation,
-    StoredFact,
-    Titled,
-    first_relations,
+    Row,
+    TitledDocument,
 )
-from packwise.stores.kuzu.database import Opened
+from packwise.stores.kuzu.database import DatabaseFile
 from packwise.stores.kuzu.table import Table
-from packwise.stores.pack.rows import storable
 
 
-@dataclass
-class Known:
-    """Everything a database tells of entities; passages are rows of its table."""
+@dataclass(slots=True)
+class EntityData:
+    """Everything a database says about entities; passages are rows of its table."""
 
-    table: Table
-    entities: dict[str, Entity] = field(default_factory=dict[str, Entity])
+    by_key: dict[str, Entity] = field(default_factory=dict[str, Entity])
     mentioned: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     mentioning: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     facts: dict[int, list[tuple[str, str]]] = field(
         default_factory=dict[int, list[tuple[str, str]]]
     )
-    relations: list[tuple[int, str, str, str, str]] = field(
-        default_factory=list[tuple[int, str, str, str, str]]
+    relations: dict[int, list[tuple[str, str, str, str]]] = field(
+        default_factory=dict[int, list[tuple[str, str, str, str]]]
     )
 
     def mention(self, row: int, key: str) -> None:
-        """Note that a passage mentions an entity."""
         self.mentioned.setdefault(row, []).append(key)
         self.mentioning.setdefault(key, []).append(row)
 
-    def place(self, row: int) -> Place:
-        passage = self.table.passages[row]
-        document = self.table.documents[passage.document]
-        return Place(passage.key, document.id, document.title)
 
-    def named(self, keys: Sequence[str]) -> dict[str, Entity]:
-        return {key: self.entities[key] for key in keys if key in self.entities}
+class KuzuKnowledge:
+    """``KnowledgeQueries`` of one state of a database."""
 
-    def like(self, text: str, most: int) -> list[Entity]:
-        key = name_key(storable(text))
+    def __init__(
+        self,
+        file: DatabaseFile,
+        table: Table,
+        read: Callable[[DatabaseFile, Table], EntityData],
+    ) -> None:
+        self._file = file
+        self._table = table
+        self._read = read
+        self._lock = threading.Lock()
+
+    def entities(self, keys: Sequence[str]) -> Iterator[Row]:
+        known = self._known.by_key
+        return (_row(known[key]) for key in keys if key in known)
+
+    def entities_like(self, key: str, most: int) -> Iterator[Row]:
         words = set(key.split())
-        if not words or most <= 0:
-            return []
-        found = [e for e in self.entities.values() if words <= set(e.key.split())]
-        found.sort(key=lambda e: (e.key != key, -e.passages, len(e.key), e.key))
-        return found[:most]
+        return (_row(e) for e in self._known.by_key.values() if words <= set(e.key.split()))
 
-    def held(self, passages: Sequence[Key]) -> dict[Key, Held]:
+    def titles(self, entities: Sequence[EntityId]) -> Iterator[Row]:
+        for entity in entities:
+            for titled in self._known.by_key[str(entity)].titled:
+                yield entity, titled.document, titled.title
+
+    def places(self, passages: Sequence[Key]) -> Iterator[Row]:
+        return map(self._place, self._rows(passages).values())
+
+    def mentioned(self, passages: Sequence[Key]) -> Iterator[Row]:
+        for key, row in self._rows(passages).items():
+            for entity in self.entities(self._known.mentioned.get(row, ())):
+                yield key, *entity
+
+    def mentioning(self, entities: Sequence[EntityId], most: int) -> Iterator[Row]:
+        for entity in entities:
+            rows = sorted(self._known.mentioning.get(str(entity), ()))[:most]
+            yield from ((entity, *self._place(row)) for row in rows)
+
+    def first_passages(self, documents: Sequence[str], most: int) -> Iterator[Row]:
+        for name in documents:
+            at = self._table.document_rows.get(name)
+            for row in range(*self._table.spans[at])[:most] if at is not None else ():
+                yield name, self._table.passages[row].key
+
+    def facts_about(self, keys: Sequence[str], most: int) -> Iterator[Row]:
+        wanted = frozenset(keys)
+        for row, facts in sorted(self._known.facts.items()):
+            yield from ((key, text, *self._place(row)) for key, text in facts if key in wanted)
+
+    def facts_in(self, passages: Sequence[Key]) -> Iterator[Row]:
+        for row in self._rows(passages).values():
+            facts = self._known.facts.get(row, ())
+            yield from ((about, text, *self._place(row)) for about, text in facts)
+
+    def relations(self, keys: Sequence[str], most: int) -> Iterator[Row]:
+        wanted = frozenset(keys)
+        for row, relations in sorted(self._known.relations.items()):
+            for source, relation, target, context in relations:
+                if source in wanted or target in wanted:
+                    yield source, relation, target, context, *self._place(row)
+
+    def extractions(self, passages: Sequence[Key]) -> Iterator[tuple[Key, Extraction]]:
         rows = self._rows(passages)
-        return {
-            key: Held(
-                self.place(row),
-                tuple(self.entities[k] for k in self.mentioned.get(row, ()) if k in self.entities),
-            )
-            for key, row in rows.items()
-        }
+        if self._table.state.own:
+            query = "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, s.extraction"
+            found = self._file.each(query, list(rows))
+            return ((key, read_extraction(json.loads(text))) for key, text in found if text)
+        read = ((key, self._extraction(row)) for key, row in rows.items())
+        return ((key, extraction) for key, extraction in read if extraction is not None)
 
-    def mentions(self, entities: Sequence[EntityId], most: int) -> dict[EntityId, list[Place]]:
-        return {
-            entity: [self.place(row) for row in sorted(self.mentioning.get(str(entity), ()))[:most]]
-            for entity in entities
-        }
+    @cached_property
+    def _known(self) -> EntityData:
+        with self._lock:
+            return self._read(self._file, self._table)
 
-    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
-        wanted: dict[str, list[StoredFact]] = {storable(key): [] for key in keys}
-        for row in sorted(self.facts):
-            for about, text in self.facts[row]:
-                if about in wanted and len(wanted[about]) < most:
-                    wanted[about].append(StoredFact(about, text, self.place(row)))
-        return [fact for facts in wanted.values() for fact in facts]
-
-    def facts_of(self, passages: Sequence[Key]) -> dict[Key, list[StoredFact]]:
-        return {
-            key: [StoredFact(about, text, self.place(row)) for about, text in self.facts[row]]
-            for key, row in self._rows(passages).items()
-            if row in self.facts
-        }
-
-    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        told = (
-            Relation(source, relation, target, context, self.place(row))
-            for row, source, relation, target, context in self.relations
-        )
-        return first_relations(told, map(storable, keys), most)
-
-    def extraction(self, row: int) -> Extraction | None:
-        """What the earlier system's language model read, tied to the passage that tells it."""
-        entities = [self.entities[key] for key in self.mentioned.get(row, ())]
-        facts = self.facts.get(row, ())
-        ties = self._ties.get(row, ())
-        if not (entities or facts or ties):
+    def _extraction(self, row: int) -> Extraction | None:
+        """What the language model of agent-kgpacks read, tied to the passage that names it."""
+        known = self._known
+        entities = [known.by_key[key] for key in known.mentioned.get(row, ())]
+        facts = known.facts.get(row, ())
+        relations = known.relations.get(row, ())
+        if not (entities or facts or relations):
             return None
         return Extraction(
-            self.table.passages[row].position,
+            self._table.passages[row].position,
             tuple(ExtractedEntity(e.label, e.kind, e.description) for e in entities),
             tuple(ExtractedFact(self._label(about), text) for about, text in facts),
             tuple(
                 ExtractedRelation(self._label(source), relation, self._label(target), context)
-                for source, relation, target, context in ties
+                for source, relation, target, context in relations
             ),
         )
 
-    @cached_property
-    def _ties(self) -> dict[int, list[tuple[str, str, str, str]]]:
-        found: dict[int, list[tuple[str, str, str, str]]] = {}
-        for row, *tie in self.relations:
-            found.setdefault(row, []).append((tie[0], tie[1], tie[2], tie[3]))
-        return found
-
     def _label(self, key: str) -> str:
-        return self.entities[key].label if key in self.entities else key
+        entity = self._known.by_key.get(key)
+        return entity.label if entity else key
+
+    def _place(self, row: int) -> Row:
+        passage = self._table.passages[row]
+        document = self._table.documents[passage.document]
+        return passage.key, document.id, document.title
 
     def _rows(self, passages: Sequence[Key]) -> dict[Key, int]:
-        rows = self.table.rows
+        rows = self._table.rows
         return {key: rows[key] for key in passages if isinstance(key, str) and key in rows}
 
 
-def read_known(opened: Opened, table: Table) -> Known:
-    """Read all that a database tells."""
-    return _own(opened, table) if table.state.own else _foreign(opened, table)
+def _row(entity: Entity) -> Row:
+    return (
+        *(entity.id, entity.key, entity.label),
+        *(entity.kind, entity.description, entity.passages),
+    )
 
 
-def _own(opened: Opened, table: Table) -> Known:
-    known = Known(table)
-    for key, label, kind, description, passages, titled in opened.rows(
+def read_own_entities(file: DatabaseFile, table: Table) -> EntityData:
+    """What a database that Packwise wrote says about entities."""
+    known = EntityData()
+    for key, label, kind, description, passages, titled in file.rows(
         "MATCH (e:Entity) RETURN e.entity_id, e.name, e.type, e.description, e.passages, e.titled"
     ):
-        titles = tuple(Titled(document, title) for document, title in json.loads(titled))
-        known.entities[key] = Entity(key, key, kind, passages, titles, label, description)
-    rows = opened.rows(
+        titles = tuple(TitledDocument(document, title) for document, title in json.loads(titled))
+        known.by_key[key] = Entity(key, key, kind, passages, titles, label, description)
+    rows = file.rows(
         "MATCH (s:Section)-[m:MENTIONS]->(e:Entity) RETURN s.section_id, m.position, e.entity_id"
     )
     for row, _, key in sorted((table.rows[s], position, key) for s, position, key in rows):
         known.mention(row, key)
-    facts = opened.rows(
+    facts = file.rows(
         "MATCH (s:Section)-[:STATES]->(f:Fact) RETURN s.section_id, f.position, f.about, f.content"
     )
     for row, _, about, text in sorted((table.rows[s], *rest) for s, *rest in facts):
         known.facts.setdefault(row, []).append((about, text))
-    relations = opened.rows(
+    relations = file.rows(
         "MATCH (a:Entity)-[r:ENTITY_RELATION]->(b:Entity) RETURN r.section, r.position,"
         " a.entity_id, r.relation, b.entity_id, r.context"
     )
     for row, _, *rest in sorted((table.rows[s], *rest) for s, *rest in relations):
-        known.relations.append((row, rest[0], rest[1], rest[2], rest[3]))
+        known.relations.setdefault(row, []).append((rest[0], rest[1], rest[2], rest[3]))
     return known
-
-
-def _foreign(opened: Opened, table: Table) -> Known:
-    known = Known(table)
-    tables = {row[1] for row in opened.rows("CALL SHOW_TABLES() RETURN *")}
-    if {"Entity", "HAS_ENTITY"} <= tables:
-        _foreign_entities(opened, known)
-    if {"Fact", "HAS_FACT"} <= tables:
-        for article, text in opened.rows(
-            "MATCH (a:Article)-[:HAS_FACT]->(f:Fact) RETURN a.title, f.content"
-            " ORDER BY a.title, f.fact_id"
-        ):
-            start, end = table.spans[table.articles[article]]
-            about = name_key(table.documents[table.articles[article]].title)
-            if start < end and text:
-                known.facts.setdefault(start, []).append((about, text))
-    if {"Entity", "ENTITY_RELATION"} <= tables:
-        for source, relation, target, context in opened.rows(
-            "MATCH (a:Entity)-[r:ENTITY_RELATION]->(b:Entity)"
-            " RETURN a.name, r.relation, b.name, r.context ORDER BY a.name, b.name, r.relation"
-        ):
-            one, other = name_key(source), name_key(target)
-            told = known.mentioning.get(one) or known.mentioning.get(other)
-            if one in known.entities and other in known.entities and told:
-                known.relations.append((min(told), one, relation or "", other, context or ""))
-        known.relations.sort(key=lambda relation: relation[0])
-    _foreign_titles(known)
-    return known
-
-
-def _foreign_entities(opened: Opened, known: Known) -> None:
-    table = known.table
-    held: dict[str, list[tuple[str, str]]] = {}
-    for article, name, kind, description in opened.rows(
-        "MATCH (a:Article)-[:HAS_ENTITY]->(e:Entity) RETURN a.title, e.name, e.type, e.description"
-        " ORDER BY a.title, e.entity_id"
-    ):
-        key = name_key(name or "")
-        if key:
-            held.setdefault(article, []).append((key, name.casefold()))
-            entity = Entity(key, key, kind or "", 0, (), name, description or "")
-            known.entities.setdefault(key, entity)
-    for article, names in held.items():
-        start, end = table.spans[table.articles[article]]
-        if start == end:
-            continue
-        texts = dict(
-            opened.rows(
-                "MATCH (a:Article {title: $title})-[:HAS_SECTION]->(s:Section)"
-                " RETURN s.section_id, s.content",
-                {"title": article},
-            )
-        )
-        folded = {row: texts[table.passages[row].key].casefold() for row in range(start, end)}
-        for key, name in dict(names).items():
-            rows = [row for row, text in folded.items() if name in text] or [start]
-            for row in rows:
-                known.mention(row, key)
-    for key, rows in known.mentioning.items():
-        known.entities[key] = replace(known.entities[key], passages=len(rows))
-
-
-def _foreign_titles(known: Known) -> None:
-    for document in known.table.documents:
-        key = name_key(document.title)
-        if not key:
-            continue
-        entity = known.entities.get(key) or Entity(key, key, "title", 0, (), document.title)
-        titled = (*entity.titled, Titled(document.id, document.title))
-        known.entities[key] = replace(entity, titled=titled)

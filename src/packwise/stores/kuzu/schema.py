@@ -1,39 +1,23 @@
-"""The tables of a Kuzu database: those of the earlier system, and what Packwise adds.
-
-A database of the earlier system has only the former, and is never written to.
-"""
+"""The tables of a Kuzu database: those of agent-kgpacks with more columns, and two more."""
 
 from __future__ import annotations
 
 FORMAT = "packwise-kuzu-1"
 INDEX = "embedding_idx"
 
-ARTICLE = ("title STRING", "category STRING", "word_count INT64")
-SECTION = ("section_id STRING", "title STRING", "content STRING", "embedding FLOAT[{dim}]")
-SECTION_MORE = ("level INT64", "word_count INT64")
-ENTITY = ("entity_id STRING", "name STRING", "type STRING", "description STRING")
-FACT = ("fact_id STRING", "content STRING")
+_ARTICLE = ("title STRING", "category STRING", "word_count INT64")
+_SECTION = ("section_id STRING", "title STRING", "content STRING", "embedding FLOAT[{dim}]")
+_SECTION_MORE = ("level INT64", "word_count INT64")
+_ENTITY = ("entity_id STRING", "name STRING", "type STRING", "description STRING")
+_FACT = ("fact_id STRING", "content STRING")
 
 _OWN_ARTICLE = (
-    "id STRING",
-    "name STRING",
-    "url STRING",
-    "lang STRING",
-    "source_hash STRING",
-    "metadata STRING",
-    "text STRING",
-    "sections STRING",
-    "links STRING",
-    "pagerank DOUBLE",
+    *("id STRING", "name STRING", "url STRING", "lang STRING", "source_hash STRING"),
+    *("metadata STRING", "text STRING", "sections STRING", "links STRING", "pagerank DOUBLE"),
 )
 _OWN_SECTION = (
-    "position INT64",
-    "path STRING",
-    "first INT64",
-    "past INT64",
-    "content_hash STRING",
-    "url STRING",
-    "extraction STRING",
+    *("position INT64", "path STRING", "first INT64", "past INT64", "content_hash STRING"),
+    *("url STRING", "extraction STRING"),
 )
 _OWN_ENTITY = ("passages INT64", "titled STRING")
 _OWN_FACT = ("about STRING", "position INT64")
@@ -44,39 +28,22 @@ def _node(name: str, columns: tuple[str, ...]) -> str:
     return f"CREATE NODE TABLE {name}({', '.join(columns)}, PRIMARY KEY({key}))"
 
 
-def earlier_schema(dim: int) -> list[str]:
-    """The tables as the earlier system made them."""
-    return [
-        _node("Article", ARTICLE),
-        _node("Section", (*SECTION, *SECTION_MORE)).format(dim=dim),
-        _node("Entity", ENTITY),
-        _node("Fact", FACT),
-        *_earlier_relations(),
-    ]
-
-
 def own_schema(dim: int) -> list[str]:
-    """The same tables with more columns, and tables of our own."""
+    """The statements that create the tables."""
     return [
-        _node("Article", (*ARTICLE, *_OWN_ARTICLE)),
-        _node("Section", (*SECTION, *SECTION_MORE, *_OWN_SECTION)).format(dim=dim),
-        _node("Entity", (*ENTITY, *_OWN_ENTITY)),
-        _node("Fact", (*FACT, *_OWN_FACT)),
-        *_earlier_relations(", section STRING, position INT64"),
-        "CREATE REL TABLE MENTIONS(FROM Section TO Entity, position INT64)",
-        "CREATE REL TABLE STATES(FROM Section TO Fact)",
-        _node("Packwise", ("format STRING", "state STRING")),
-    ]
-
-
-def _earlier_relations(more: str = "") -> list[str]:
-    return [
+        _node("Article", (*_ARTICLE, *_OWN_ARTICLE)),
+        _node("Section", (*_SECTION, *_SECTION_MORE, *_OWN_SECTION)).format(dim=dim),
+        _node("Entity", (*_ENTITY, *_OWN_ENTITY)),
+        _node("Fact", (*_FACT, *_OWN_FACT)),
         "CREATE REL TABLE HAS_SECTION(FROM Article TO Section, section_index INT64)",
         "CREATE REL TABLE LINKS_TO(FROM Article TO Article, link_type STRING)",
         "CREATE REL TABLE HAS_ENTITY(FROM Article TO Entity)",
         "CREATE REL TABLE HAS_FACT(FROM Article TO Fact)",
         "CREATE REL TABLE ENTITY_RELATION(FROM Entity TO Entity, relation STRING,"
-        f" context STRING{more})",
+        " context STRING, section STRING, position INT64)",
+        "CREATE REL TABLE MENTIONS(FROM Section TO Entity, position INT64)",
+        "CREATE REL TABLE STATES(FROM Section TO Fact)",
+        _node("Packwise", ("format STRING", "state STRING")),
     ]
 
 

@@ -1,56 +1,43 @@
-"""A store in a Kuzu database: one that Packwise wrote, or a pack of the earlier system."""
+"""A store in a Kuzu database: one that Packwise wrote, or a pack of agent-kgpacks."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
-from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, content_hash
-from packwise.errors import NotAStore, StoreError, StoreMissing, UsageError
+from packwise.documents import Document, Link, Passage, content_hash
+from packwise.errors import NotAStore, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER, terms
-from packwise.language.names import Extraction
-from packwise.settings import cache_folder
-from packwise.stores.base import (
-    DocumentSummary,
-    Key,
-    Match,
-    StoreInfo,
-    TermStatistics,
-    Vectors,
-)
-from packwise.stores.checks import question_vector
-from packwise.stores.context_managers import Closing
-from packwise.stores.entity_extraction import read_extraction
-from packwise.stores.keyword_index import KeywordIndex, build, build_in_memory
-from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
+from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
+from packwise.stores.bm25 import KeywordIndex
+from packwise.stores.checks import EmbedderIdentity, normalised, question_vector, storable
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
+from packwise.stores.kuzu import kgpacks
 from packwise.stores.kuzu.cypher import check_read_only
-from packwise.stores.kuzu.database import Opened, stamp_of
-from packwise.stores.kuzu.knowledge import Known, read_known
+from packwise.stores.kuzu.database import DatabaseFile, stamp_of
+from packwise.stores.kuzu.keywords import keyword_index
+from packwise.stores.kuzu.knowledge import KuzuKnowledge, read_own_entities
 from packwise.stores.kuzu.schema import INDEX
-from packwise.stores.kuzu.table import SEPARATOR, Identity, Table, indexed, read_table
+from packwise.stores.kuzu.table import KuzuState, Table, has_vector_index, read_own_table
 from packwise.stores.kuzu.writer import KuzuWriter
-from packwise.stores.linking import target_of
-from packwise.stores.pack.rows import normalised, storable
-from packwise.stores.serialization import read_links, read_sections
+from packwise.stores.lifecycle import Closeable
+from packwise.stores.links import target_of
+from packwise.stores.records import read_links, read_sections
 from packwise.stores.transfer import Content
 
+_T = TypeVar("_T")
 _SPARE = 16
 _ROUNDS = 4
-_KEPT_ON_DISK = 2000
-"""Passages from which on the keyword index is kept in the cache folder."""
 
+_SECTIONS = "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, "
 _COSINE = "array_cosine_similarity({node}.embedding, CAST($question AS FLOAT[{dim}]))"
 
 
@@ -66,7 +53,7 @@ def open_kuzu(path: str | Path) -> KuzuStore:
 
 
 def create_or_open_kuzu(path: str | Path) -> KuzuStore:
-    """Open a database to build it, whether or not it is there yet."""
+    """Open a database to build it, whether or not it exists."""
     text = str(path)
     if not text.strip():
         raise UsageError("kuzu: names no file", fix="write kuzu:PATH")
@@ -79,75 +66,133 @@ def create_or_open_kuzu(path: str | Path) -> KuzuStore:
     return KuzuStore(file)
 
 
-class Snapshot:
+class KuzuSnapshot:
     """One state of a database with all that was read of it so far."""
 
     def __init__(self, path: Path) -> None:
-        self.opened = Opened(path)
+        self.file = DatabaseFile(path)
         self._lock = threading.RLock()
 
     @cached_property
     def table(self) -> Table:
+        if not {"Article", "Section", "HAS_SECTION"} <= self.file.tables:
+            raise NotAStore(
+                f"{self.file.path} is not a pack: it has no tables Article, Section and"
+                " HAS_SECTION",
+                fix="name a pack.db, or a file that packwise wrote",
+            )
         with self._lock:
-            return read_table(self.opened, _declared(self.opened.path))
+            own = "Packwise" in self.file.tables
+            return read_own_table(self.file) if own else kgpacks.read_table(self.file)
 
     @cached_property
-    def known(self) -> Known:
-        with self._lock:
-            return read_known(self.opened, self.table)
+    def knowledge(self) -> KuzuKnowledge:
+        read = read_own_entities if self.table.state.own else kgpacks.read_entities
+        return KuzuKnowledge(self.file, self.table, read)
 
     @cached_property
     def keywords(self) -> KeywordIndex:
         with self._lock:
-            return _keyword_index(self)
+            return keyword_index(self.table, self._indexed_terms)
 
     @cached_property
-    def indexed(self) -> bool:
-        return indexed(self.opened)
+    def has_vector_index(self) -> bool:
+        return has_vector_index(self.file)
 
-    def texts(self, rows: Sequence[int]) -> dict[int, str]:
+    def row(self, key: Key) -> int | None:
+        return self.table.rows.get(key) if isinstance(key, str) else None
+
+    def texts(self, rows: Iterable[int]) -> dict[int, str]:
         """The texts of passages, by row."""
         keys = {self.table.passages[row].key: row for row in rows}
-        found = self.opened.each(
-            "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, s.content", list(keys)
-        )
+        found = self.file.each(_SECTIONS + "s.content", list(keys))
         return {keys[key]: text or "" for key, text in found}
 
+    def passages(self, rows: Sequence[int]) -> list[tuple[Key, Passage]]:
+        texts = self.texts(rows)
+        return [(self.table.passages[r].key, self.table.passage(r, texts[r])) for r in rows]
 
-class KuzuStore(Closing):
+    def documents(self, rows: Sequence[int]) -> dict[int, Document]:
+        table = self.table
+        if not table.state.own:
+            return {row: kgpacks.read_document(self.file, table, row) for row in rows}
+        found = self.file.each(
+            "UNWIND $values AS v MATCH (a:Article {title: v})"
+            " RETURN v, a.text, a.sections, a.links",
+            [table.documents[row].article for row in rows],
+        )
+        documents: dict[int, Document] = {}
+        for article, text, sections, links in found:
+            row = table.articles[article]
+            about = table.documents[row]
+            documents[row] = Document(
+                id=about.id,
+                title=about.title,
+                text=text,
+                sections=read_sections(sections),
+                links=tuple(
+                    Link(href, anchor, start, self._target(href, about.id), kind)
+                    for href, anchor, start, kind in read_links(links)
+                ),
+                url=about.url,
+                lang=about.lang,
+                metadata=about.metadata,
+                source_hash=about.source_hash,
+            )
+        return documents
+
+    def cosines(self, question: Vectors, rows: Sequence[int]) -> list[list[Any]]:
+        """Key and cosine of each of these passages, worked out by the database."""
+        return self.file.each(
+            _SECTIONS + _COSINE.format(node="s", dim=self.table.state.identity.dim),
+            [self.table.passages[row].key for row in rows],
+            {"question": question.tolist()},
+        )
+
+    def _indexed_terms(self) -> Iterator[tuple[int, Sequence[str]]]:
+        order = self.table.by_key
+        for at in range(0, len(order), 1000):
+            passages = self.passages(order[at : at + 1000].tolist())
+            for rank, (_, passage) in enumerate(passages, start=at):
+                yield rank, terms(passage.indexed_text)
+
+    def _target(self, href: str, source: str) -> str | None:
+        return target_of(href, source, self.table.document_rows, self.table.urls)
+
+
+class KuzuStore(Closeable, KnowledgeReader):
     """One database. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._snapshot: Snapshot | None = None
+        self._snapshot: KuzuSnapshot | None = None
 
     def version(self) -> str:
-        """What changes whenever the content does."""
         with self._current() as snapshot:
             return snapshot.table.state.version
 
     def info(self) -> StoreInfo:
         with self._current() as snapshot:
-            table = snapshot.table
+            table, state = snapshot.table, snapshot.table.state
             return StoreInfo(
                 location=f"kuzu:{self._path}",
                 kind="kuzu",
-                version=table.state.version,
-                embedder=table.state.identity.embedder,
-                embedder_version=table.state.identity.version,
-                dim=table.state.identity.dim,
+                version=state.version,
+                embedder=state.identity.name,
+                embedder_version=state.identity.version,
+                dim=state.identity.dim,
                 documents=len(table.documents),
                 passages=len(table.passages),
-                links=table.state.links,
+                links=state.links,
                 size_bytes=self._path.stat().st_size,
                 details={
-                    "made_by": "packwise" if table.state.own else "the earlier system",
+                    "made_by": "packwise" if state.own else "the earlier system",
                     "analyzer": ANALYZER,
-                    "vector_index": INDEX if snapshot.indexed else "none",
-                    "unresolved_links": str(table.state.unresolved),
-                    "created_at": table.state.created_at,
-                    "updated_at": table.state.updated_at,
+                    "vector_index": INDEX if snapshot.has_vector_index else "none",
+                    "unresolved_links": str(state.unresolved),
+                    "created_at": state.created_at,
+                    "updated_at": state.updated_at,
                 },
             )
 
@@ -161,13 +206,13 @@ class KuzuStore(Closing):
         with self._current() as snapshot:
             dim = snapshot.table.state.identity.dim
             question = question_vector(vector, dim, f"kuzu:{self._path}")
-            rows = _rows(snapshot.table, where, among)
+            rows = _rows(snapshot, where, among)
             if k <= 0 or not snapshot.table.passages or (rows is not None and not rows):
                 return []
-            if rows is None and snapshot.indexed and question.any():
-                return self._nearest(snapshot, question, k)
+            if rows is None and snapshot.has_vector_index and question.any():
+                return _nearest(snapshot, question, k)
             wanted = range(len(snapshot.table.passages)) if rows is None else rows
-            return _best(_cosines(snapshot, question, wanted), k)
+            return _best(snapshot.cosines(question, wanted), k)
 
     def keyword_search(
         self,
@@ -178,7 +223,7 @@ class KuzuStore(Closing):
     ) -> list[Match]:
         with self._current() as snapshot:
             table = snapshot.table
-            rows = _rows(table, where, among)
+            rows = _rows(snapshot, where, among)
             if rows is not None and not rows:
                 return []
             # The index knows passages by their rank among the keys, as ties go by key.
@@ -195,19 +240,15 @@ class KuzuStore(Closing):
 
     def passages(self, keys: Sequence[Key]) -> list[Passage | None]:
         with self._current() as snapshot:
-            rows = [snapshot.table.rows.get(key) if isinstance(key, str) else None for key in keys]
-            texts = snapshot.texts([row for row in dict.fromkeys(rows) if row is not None])
-            return [None if r is None else snapshot.table.passage(r, texts[r]) for r in rows]
+            rows = [snapshot.row(key) for key in keys]
+            found = dict(snapshot.passages([r for r in dict.fromkeys(rows) if r is not None]))
+            return [found.get(key) for key in keys]
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:
-        """The stored vectors of these keys, one row each, L2-normalised; the row of a key
-        that is gone is all zero."""
         with self._current() as snapshot:
-            dim = snapshot.table.state.identity.dim
-            rows = np.zeros((len(keys), dim), dtype=np.float32)
+            rows = np.zeros((len(keys), snapshot.table.state.identity.dim), dtype=np.float32)
             wanted = [key for key in dict.fromkeys(keys) if isinstance(key, str)]
-            query = "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, s.embedding"
-            found: dict[Any, Any] = dict(snapshot.opened.each(query, wanted))
+            found: dict[Any, Any] = dict(snapshot.file.each(_SECTIONS + "s.embedding", wanted))
             for at, key in enumerate(keys):
                 if found.get(key) is not None:
                     rows[at] = found[key]
@@ -215,32 +256,29 @@ class KuzuStore(Closing):
 
     def neighbours(self, key: Key, before: int = 1, after: int = 1) -> list[tuple[Key, Passage]]:
         with self._current() as snapshot:
-            row = snapshot.table.rows.get(key) if isinstance(key, str) else None
+            row = snapshot.row(key)
             if row is None:
                 return []
             start, end = snapshot.table.spans[snapshot.table.passages[row].document]
-            rows = [
-                *range(max(start, row - max(before, 0)), row),
-                *range(row + 1, min(end, row + 1 + max(after, 0))),
-            ]
-            return _with_texts(snapshot, rows)
+            earlier = range(max(start, row - max(before, 0)), row)
+            later = range(row + 1, min(end, row + 1 + max(after, 0)))
+            return snapshot.passages([*earlier, *later])
 
     def document(self, document_id: str) -> Document | None:
         with self._current() as snapshot:
             row = snapshot.table.document_rows.get(storable(document_id))
-            return None if row is None else _documents(snapshot, [row])[row]
+            return None if row is None else snapshot.documents([row])[row]
 
     def document_passages(self, document_id: str) -> list[tuple[Key, Passage]]:
         with self._current() as snapshot:
             row = snapshot.table.document_rows.get(storable(document_id))
-            return [] if row is None else _with_texts(snapshot, range(*snapshot.table.spans[row]))
+            return [] if row is None else snapshot.passages(range(*snapshot.table.spans[row]))
 
     def documents(self) -> Iterator[DocumentSummary]:
         """All documents, by id, as they were when the first one was asked for."""
         with self._current() as snapshot:
             table = snapshot.table
-        for row, document in enumerate(table.documents):
-            start, end = table.spans[row]
+        for document, (start, end) in zip(table.documents, table.spans, strict=True):
             yield DocumentSummary(
                 id=document.id,
                 title=document.title,
@@ -253,36 +291,20 @@ class KuzuStore(Closing):
             )
 
     def links(self, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
-        found: list[tuple[str, Link]] = []
-        for name in dict.fromkeys(document_ids):
-            document = self.document(name)
-            if document is not None:
-                found += [(document.id, link) for link in document.links if link.target is not None]
-        return found
+        found = (self.document(name) for name in dict.fromkeys(document_ids))
+        return [
+            (document.id, link)
+            for document in found
+            if document is not None
+            for link in document.links
+            if link.target is not None
+        ]
 
     def pagerank(self, document_ids: Sequence[str]) -> Mapping[str, float]:
         with self._current() as snapshot:
-            rows = snapshot.table.document_rows
-            names = [storable(name) for name in dict.fromkeys(document_ids)]
-            return {
-                name: snapshot.table.documents[rows[name]].pagerank
-                for name in names
-                if name in rows
-            }
-
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages."""
-        with self._current() as snapshot:
-            if not snapshot.table.state.own:
-                known, at = snapshot.known, snapshot.table.rows
-                wanted = [key for key in keys if isinstance(key, str) and key in at]
-                read = ((key, known.extraction(at[key])) for key in wanted)
-                return {key: extraction for key, extraction in read if extraction is not None}
-            rows = snapshot.opened.each(
-                "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, s.extraction",
-                [key for key in keys if isinstance(key, str)],
-            )
-            return {key: read_extraction(json.loads(text)) for key, text in rows if text}
+            table, rows = snapshot.table, snapshot.table.document_rows
+            names = (storable(name) for name in dict.fromkeys(document_ids))
+            return {name: table.documents[rows[name]].pagerank for name in names if name in rows}
 
     def contents(self, document_ids: Sequence[str]) -> Mapping[str, Content]:
         """Many documents at once, each with its passages and vectors."""
@@ -290,27 +312,27 @@ class KuzuStore(Closing):
         with self._current() as snapshot:
             table = snapshot.table
             rows = [table.document_rows.get(storable(name)) for name in document_ids]
-            documents = _documents(snapshot, [row for row in rows if row is not None])
-            spans = {row: range(*table.spans[row]) for row in documents}
-            every = [at for span in spans.values() for at in span]
-            texts = snapshot.texts(every)
-            keys = [table.passages[at].key for at in every]
-            vectors = dict(zip(every, self.vectors(keys), strict=True))
-            read = self.extractions(keys)
+            documents = snapshot.documents([row for row in rows if row is not None])
+            passages = snapshot.passages([at for r in documents for at in range(*table.spans[r])])
+            keys = [key for key, _ in passages]
+            vectors = dict(zip(keys, self.vectors(keys), strict=True))
+            extracted = self.extractions(keys)
+            held = {key: (passage, vectors[key]) for key, passage in passages}
             for row, document in documents.items():
-                span = spans[row]
-                block = np.array([vectors[at] for at in span], dtype=np.float32)
-                told = tuple(read[k] for at in span if (k := table.passages[at].key) in read)
-                document = _unresolved(document)
-                if told and not table.state.own:
-                    # Nothing else tells that the earlier system has read an article again.
-                    digest = content_hash(document.source_hash, *map(repr, told))
+                own = [table.passages[at].key for at in range(*table.spans[row])]
+                read = tuple(extracted[key] for key in own if key in extracted)
+                links = tuple(replace(link, target=None) for link in document.links)
+                document = replace(document, links=links)
+                if read and not table.state.own:
+                    # Nothing else shows that agent-kgpacks has read an article again.
+                    digest = content_hash(document.source_hash, *map(repr, read))
                     document = replace(document, source_hash=digest)
+                block = np.array([held[key][1] for key in own], dtype=np.float32)
                 found[document.id] = Content(
                     document,
-                    tuple(table.passage(at, texts[at]) for at in span),
-                    block.reshape(len(span), table.state.identity.dim),
-                    told,
+                    tuple(held[key][0] for key in own),
+                    block.reshape(len(own), table.state.identity.dim),
+                    read,
                 )
         return found
 
@@ -319,59 +341,29 @@ class KuzuStore(Closing):
     ) -> list[dict[str, Any]]:
         """Run a Cypher query that only reads; its rows by column name.
 
-        Values belong into ``parameters``, written ``$name`` in the query. Raises
-        ``UsageError`` on a query that could write, ``StoreError`` on one that fails or takes
-        longer than ``timeout_s`` seconds.
+        Put values into ``parameters``, written ``$name`` in the query. Raises ``UsageError``
+        on a query that could write, ``StoreError`` on one that fails or takes longer than
+        ``timeout_s`` seconds.
         """
         check_read_only(query)
         with self._current() as snapshot:
-            return snapshot.opened.records(query, parameters or {}, timeout_s)
+            return snapshot.file.records(query, parameters or {}, timeout_s)
 
-    def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
-        return self._knowing(lambda known: known.named(keys))
-
-    def entities_like(self, text: str, most: int) -> list[Entity]:
-        return self._knowing(lambda known: known.like(text, most))
-
-    def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
-        return self._knowing(lambda known: known.held(passages))
-
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
-        return self._knowing(lambda known: known.mentions(entities, most))
-
-    def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         with self._current() as snapshot:
-            table = snapshot.table
-            found: dict[str, list[Key]] = {}
-            for name in dict.fromkeys(documents):
-                row = table.document_rows.get(storable(name))
-                start, end = table.spans[row] if row is not None else (0, 0)
-                if start < end:
-                    last = min(end, start + max(most, 0))
-                    found[name] = [table.passages[at].key for at in range(start, last)]
-            return found
-
-    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
-        return self._knowing(lambda known: known.facts_about(keys, most))
-
-    def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
-        return self._knowing(lambda known: known.facts_of(passages))
-
-    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        return self._knowing(lambda known: known.relations_of(keys, most))
+            return read(snapshot.knowledge)
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
     ) -> KuzuWriter:
-        """Start a build. Raises ``EmbedderMismatch`` when the store's vectors come from
-        another embedder, ``StoreBusy`` when another build is running, ``StoreError`` on a
-        pack of the earlier system, which is only read."""
+        """Start a build; as ``Store.writer``. Raises ``StoreError`` on a pack of
+        agent-kgpacks, which is only read."""
         if dim < 1:
             raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
-        identity = Identity(embedder, embedder_version, dim)
+        identity = EmbedderIdentity(embedder, embedder_version, dim)
         return KuzuWriter(self._path, self, identity, allow_mismatch=allow_mismatch)
 
-    def state(self) -> Any:
+    def state(self) -> KuzuState | None:
         """What the database is; ``None`` where there is none yet."""
         try:
             with self._current() as snapshot:
@@ -380,226 +372,61 @@ class KuzuStore(Closing):
             return None
 
     def close(self) -> None:
-        """Let go of the file; closing again does nothing."""
         with self._lock:
             snapshot, self._snapshot = self._snapshot, None
         if snapshot is not None:
-            snapshot.opened.retire()
+            snapshot.file.retire()
 
     @contextmanager
-    def _current(self) -> Generator[Snapshot]:
+    def _current(self) -> Generator[KuzuSnapshot]:
         """The file as it is now, for as long as it is held."""
         with self._lock:
             stamp = stamp_of(self._path)
             snapshot = self._snapshot
-            if snapshot is None or snapshot.opened.stamp != stamp:
-                fresh = Snapshot(self._path)
+            if snapshot is None or snapshot.file.stamp != stamp:
+                fresh = KuzuSnapshot(self._path)
                 self._snapshot = fresh
                 if snapshot is not None:
-                    snapshot.opened.retire()
+                    snapshot.file.retire()
                 snapshot = fresh
-            using = snapshot.opened.used()
+            using = snapshot.file.used()
             using.__enter__()
         try:
             yield snapshot
         finally:
             using.__exit__(None, None, None)
 
-    def _knowing(self, ask: Callable[[Known], Any]) -> Any:
-        with self._current() as snapshot:
-            return ask(snapshot.known)
 
-    def _nearest(self, snapshot: Snapshot, question: Vectors, k: int) -> list[Match]:
-        """What the vector index finds, with the same cosines that any other search gives."""
-        total = len(snapshot.table.passages)
-        dim = snapshot.table.state.identity.dim
-        depth = min(k + _SPARE, total)
-        for attempt in range(_ROUNDS + 1):
-            rows = snapshot.opened.rows(
-                f"CALL QUERY_VECTOR_INDEX('Section', '{INDEX}', $question, $depth, efs := 400)"
-                f" RETURN node.section_id, {_COSINE.format(node='node', dim=dim)}",
-                {"question": question.tolist(), "depth": depth},
-            )
-            matches = _best(((key, score) for key, score in rows), depth)
-            if len(matches) < depth and depth == total:
-                # The graph has parts that a walk does not reach: few enough to look at them all.
-                return _best(_cosines(snapshot, question, range(total)), k)
-            tied = len(matches) > k and matches[-1].score == matches[k - 1].score
-            if depth == total or not tied or attempt == _ROUNDS:
-                return matches[:k]
-            depth = min(depth * 4, total)
-        raise AssertionError("unreachable")
-
-
-def _rows(table: Table, where: Filter, among: Sequence[Key] | None) -> list[int] | None:
+def _rows(snapshot: KuzuSnapshot, where: Filter, among: Sequence[Key] | None) -> list[int] | None:
     """The rows a search may find; ``None`` for all."""
     if among is None:
-        return table.allowed(where) if where else None
-    chosen = {table.rows[key] for key in among if isinstance(key, str) and key in table.rows}
-    if where:
-        chosen &= set(table.allowed(where))
-    return sorted(chosen)
+        return snapshot.table.allowed(where) if where else None
+    chosen = {row for row in map(snapshot.row, among) if row is not None}
+    return sorted(chosen & set(snapshot.table.allowed(where)) if where else chosen)
 
 
-def _cosines(
-    snapshot: Snapshot, question: Vectors, rows: Sequence[int]
-) -> Iterator[tuple[str, float]]:
-    """The cosine of each of these passages, worked out by the database."""
-    dim = snapshot.table.state.identity.dim
-    keys = [snapshot.table.passages[row].key for row in rows]
-    found = snapshot.opened.each(
-        "UNWIND $values AS v MATCH (s:Section {section_id: v})"
-        f" RETURN v, {_COSINE.format(node='s', dim=dim)}",
-        keys,
-        {"question": question.tolist()},
-    )
-    return ((key, score) for key, score in found)
+def _nearest(snapshot: KuzuSnapshot, question: Vectors, k: int) -> list[Match]:
+    """What the vector index finds, with the same cosines that any other search gives."""
+    total = len(snapshot.table.passages)
+    cosine = _COSINE.format(node="node", dim=snapshot.table.state.identity.dim)
+    depth = min(k + _SPARE, total)
+    for attempt in range(_ROUNDS + 1):
+        rows = snapshot.file.rows(
+            f"CALL QUERY_VECTOR_INDEX('Section', '{INDEX}', $question, $depth, efs := 400)"
+            f" RETURN node.section_id, {cosine}",
+            {"question": question.tolist(), "depth": depth},
+        )
+        matches = _best(rows, depth)
+        if len(matches) < depth and depth == total:
+            # The graph has parts that a walk does not reach: few enough to compare them all.
+            return _best(snapshot.cosines(question, range(total)), k)
+        tied = len(matches) > k and matches[-1].score == matches[k - 1].score
+        if depth == total or not tied or attempt == _ROUNDS:
+            return matches[:k]
+        depth = min(depth * 4, total)
+    raise AssertionError("unreachable")
 
 
-def _best(found: Iterator[tuple[str, float]], k: int) -> list[Match]:
+def _best(found: Iterable[Sequence[Any]], k: int) -> list[Match]:
     matches = [Match(key, float(score or 0.0)) for key, score in found]
     return sorted(matches, key=lambda match: (-match.score, str(match.key)))[:k]
-
-
-def _with_texts(snapshot: Snapshot, rows: Sequence[int]) -> list[tuple[Key, Passage]]:
-    texts = snapshot.texts(rows)
-    table = snapshot.table
-    return [(table.passages[row].key, table.passage(row, texts[row])) for row in rows]
-
-
-def _documents(snapshot: Snapshot, rows: Sequence[int]) -> dict[int, Document]:
-    """Documents by row, with their texts."""
-    table = snapshot.table
-    if not table.state.own:
-        return {row: _foreign_document(snapshot, row) for row in rows}
-    found = snapshot.opened.each(
-        "UNWIND $values AS v MATCH (a:Article {title: v}) RETURN v, a.text, a.sections, a.links",
-        [table.documents[row].article for row in rows],
-    )
-    documents: dict[int, Document] = {}
-    for article, text, sections, links in found:
-        row = table.articles[article]
-        about = table.documents[row]
-        documents[row] = Document(
-            id=about.id,
-            title=about.title,
-            text=text,
-            sections=read_sections(sections),
-            links=tuple(
-                Link(
-                    href,
-                    anchor,
-                    start,
-                    target_of(href, about.id, table.document_rows, table.urls),
-                    kind,
-                )
-                for href, anchor, start, kind in read_links(links)
-            ),
-            url=about.url,
-            lang=about.lang,
-            metadata=about.metadata,
-            source_hash=about.source_hash,
-        )
-    return documents
-
-
-def _unresolved(document: Document) -> Document:
-    return replace(document, links=tuple(replace(k, target=None) for k in document.links))
-
-
-def _foreign_document(snapshot: Snapshot, row: int) -> Document:
-    """An article put together from its sections."""
-    found = snapshot.table.documents[row]
-    rows = snapshot.opened.rows(
-        "MATCH (a:Article {title: $title})-[h:HAS_SECTION]->(s:Section)"
-        " RETURN s.section_id, s.title, s.level, s.content ORDER BY h.section_index, s.section_id",
-        {"title": found.article},
-    )
-    paths = {p.key: p.path for p in snapshot.table.passages[slice(*snapshot.table.spans[row])]}
-    sections: list[Section] = []
-    parts: list[str] = []
-    start = 0
-    for key, title, level, content in rows:
-        text = content or ""
-        end = start + len(text)
-        block = Block(BlockKind.TEXT, start, end)
-        path = paths.get(key, (title,) if title and title != found.article else ())
-        sections.append(Section(path, max(int(level or 1), 1), (block,), start, end))
-        parts.append(text)
-        start = end + len(SEPARATOR)
-    text = SEPARATOR.join(parts)
-    return Document(
-        id=found.id,
-        title=found.title,
-        text=text,
-        sections=tuple(sections),
-        links=tuple(_foreign_links(snapshot, found.article)),
-        metadata=found.metadata,
-        source_hash=content_hash(found.title, text),
-    )
-
-
-def _foreign_links(snapshot: Snapshot, article: str) -> Iterator[Link]:
-    tables = {row[1] for row in snapshot.opened.rows("CALL SHOW_TABLES() RETURN *")}
-    if "LINKS_TO" not in tables:
-        return
-    for target, kind in snapshot.opened.rows(
-        "MATCH (a:Article {title: $title})-[l:LINKS_TO]->(b:Article)"
-        " RETURN DISTINCT b.title, l.link_type ORDER BY b.title",
-        {"title": article},
-    ):
-        yield Link(target, target=None if target == article else target, kind=kind or "link")
-
-
-def _declared(path: Path) -> Identity:
-    """Whose vectors a pack of the earlier system holds, where a file beside it says so."""
-    manifest = path.with_name("manifest.json")
-    try:
-        fields = json.loads(manifest.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return Identity()
-    names = ("embedding_model", "embedder", "model")
-    found = next((fields[name] for name in names if isinstance(fields.get(name), str)), "")
-    return Identity(embedder=found.rpartition("/")[2])
-
-
-def _keyword_index(snapshot: Snapshot) -> KeywordIndex:
-    """The keyword index of a state: made in memory, or kept in the cache where it is large."""
-    table = snapshot.table
-    ranks = np.arange(len(table.passages), dtype=np.int64)
-    if len(table.passages) < _KEPT_ON_DISK:
-        return build_in_memory(_indexed_terms(snapshot), ranks)
-    name = content_hash(str(table.state.version), ANALYZER, str(len(table.passages)))
-    folder = cache_folder() / "kuzu" / name
-    if not folder.is_dir():
-        _build_on_disk(snapshot, folder)
-    try:
-        return KeywordIndex.open(folder, ranks)
-    except (ValueError, OSError):
-        shutil.rmtree(folder, ignore_errors=True)
-        _build_on_disk(snapshot, folder)
-        return KeywordIndex.open(folder, ranks)
-
-
-def _build_on_disk(snapshot: Snapshot, folder: Path) -> None:
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=".keywords-", dir=folder.parent))
-    try:
-        build(scratch, _indexed_terms(snapshot))
-        scratch.rename(folder)
-    except OSError as error:
-        if not folder.is_dir():
-            raise StoreError(
-                f"cannot keep a keyword index in {folder}: {error.strerror}"
-            ) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _indexed_terms(snapshot: Snapshot) -> Iterator[tuple[int, Sequence[str]]]:
-    order: NDArray[np.int64] = snapshot.table.by_key
-    for at in range(0, len(order), 1000):
-        rows = order[at : at + 1000].tolist()
-        texts = snapshot.texts(rows)
-        for rank, row in enumerate(rows, start=at):
-            yield rank, terms(snapshot.table.passage(row, texts[row]).indexed_text)

@@ -1,14 +1,13 @@
-"""What a reader keeps of a Kuzu database in memory: all but texts and vectors.
+"""What a reader keeps of a Kuzu database in memory: everything except texts and vectors.
 
-It is read once a state of the file. Sections of the earlier system carry no offsets and no
-paths; both follow from their order and their levels.
+It is read once per state of the file.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,40 +16,29 @@ from numpy.typing import NDArray
 from packwise.candidates import Filter
 from packwise.documents import Passage, content_hash, passage_id
 from packwise.errors import NotAStore
-from packwise.stores.kuzu.database import Opened
+from packwise.stores.checks import EmbedderIdentity, storable
+from packwise.stores.kuzu.database import DatabaseFile
 from packwise.stores.kuzu.schema import FORMAT, INDEX
-from packwise.stores.linking import index_urls
-from packwise.stores.pack.rows import groups, storable
-from packwise.stores.pagerank import pagerank
-
-SEPARATOR = "\n\n"
-"""What stands between the sections of an article whose text is put together from them."""
+from packwise.stores.links import index_urls
+from packwise.stores.records import groups
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """Whose vectors a database holds; nothing is known of the earlier system's."""
-
-    embedder: str = ""
-    version: str = ""
-    dim: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a database is. ``own`` ones were written by Packwise."""
+class KuzuState:
+    """What a database is. Packwise wrote its ``own`` ones, agent-kgpacks the others."""
 
     own: bool
     version: str
-    identity: Identity
+    identity: EmbedderIdentity
     links: int = 0
     unresolved: int = 0
+    rules: str = ""
     created_at: str = ""
     updated_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentRow:
+class KuzuDocument:
     """A document without its text; ``article`` is what the database calls it."""
 
     id: str
@@ -64,7 +52,7 @@ class DocumentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PassageRow:
+class KuzuPassage:
     """A passage without its text; ``document`` is a row of the table."""
 
     key: str
@@ -81,9 +69,9 @@ class PassageRow:
 class Table:
     """Documents by id; passages by document and order."""
 
-    state: State
-    documents: tuple[DocumentRow, ...]
-    passages: tuple[PassageRow, ...]
+    state: KuzuState
+    documents: tuple[KuzuDocument, ...]
+    passages: tuple[KuzuPassage, ...]
 
     @cached_property
     def document_rows(self) -> dict[str, int]:
@@ -149,7 +137,7 @@ class Table:
         return replace(passage, content_hash=content_hash(passage.indexed_text))
 
 
-def _document_filter(where: Filter) -> Callable[[DocumentRow], bool]:
+def _document_filter(where: Filter) -> Callable[[KuzuDocument], bool]:
     documents = {storable(name) for name in where.documents}
     prefix, lang = storable(where.path_prefix), storable(where.lang)
     named = {"tenant": where.tenant, "space": where.space, "node_type": where.node_type}
@@ -157,7 +145,7 @@ def _document_filter(where: Filter) -> Callable[[DocumentRow], bool]:
     wanted.update((storable(name), storable(value)) for name, value in where.metadata.items())
     mine = {storable(group.strip()) for group in where.acl}
 
-    def passes(document: DocumentRow) -> bool:
+    def passes(document: KuzuDocument) -> bool:
         if documents and document.id not in documents:
             return False
         if not document.id.startswith(prefix) or (lang and document.lang != lang):
@@ -170,135 +158,46 @@ def _document_filter(where: Filter) -> Callable[[DocumentRow], bool]:
     return passes
 
 
-def read_table(opened: Opened, declared: Identity) -> Table:
-    """Read a database's table. ``declared`` says whose vectors a foreign one holds.
-
-    Raises ``NotAStore`` on a database of another make.
-    """
-    tables = {row[1] for row in opened.rows("CALL SHOW_TABLES() RETURN *")}
-    if not {"Article", "Section", "HAS_SECTION"} <= tables:
-        raise NotAStore(
-            f"{opened.path} is no pack: it has no tables Article, Section and HAS_SECTION",
-            fix="name a pack.db, or a file that packwise wrote",
-        )
-    if "Packwise" in tables:
-        return _own(opened)
-    return _foreign(opened, declared, tables)
-
-
-def indexed(opened: Opened) -> bool:
+def has_vector_index(file: DatabaseFile) -> bool:
     """Whether the database has its vector index."""
-    return any(row[1] == INDEX for row in opened.rows("CALL SHOW_INDEXES() RETURN *"))
+    return any(row[1] == INDEX for row in file.rows("CALL SHOW_INDEXES() RETURN *"))
 
 
-def _own(opened: Opened) -> Table:
-    ((made, text),) = opened.rows("MATCH (p:Packwise) RETURN p.format, p.state")
+def read_own_table(file: DatabaseFile) -> Table:
+    """The table of a database that Packwise wrote."""
+    ((made, text),) = file.rows("MATCH (p:Packwise) RETURN p.format, p.state")
     if made != FORMAT:
-        raise NotAStore(f"{opened.path} has the format {made}", fix="use a newer packwise")
+        raise NotAStore(f"{file.path} has the format {made}", fix="use a newer packwise")
     fields = json.loads(text)
-    fields["identity"] = Identity(**fields["identity"])
-    state = State(own=True, **fields)
+    identity = fields.pop("identity")
+    fields["identity"] = EmbedderIdentity(
+        identity["embedder"], identity["version"], identity["dim"]
+    )
+    state = KuzuState(own=True, **fields)
     documents = tuple(
-        DocumentRow(id, article, title, url, lang, source_hash, json.loads(metadata), rank)
-        for id, article, title, url, lang, source_hash, metadata, rank in opened.rows(
+        KuzuDocument(id, article, title, url, lang, source_hash, json.loads(metadata), rank)
+        for id, article, title, url, lang, source_hash, metadata, rank in file.rows(
             "MATCH (a:Article) RETURN a.id, a.title, a.name, a.url, a.lang, a.source_hash,"
             " a.metadata, a.pagerank ORDER BY a.id"
         )
     )
     at = {document.id: row for row, document in enumerate(documents)}
-    rows = opened.rows(
+    rows = file.rows(
         "MATCH (a:Article)-[:HAS_SECTION]->(s:Section) RETURN a.id, s.section_id, s.position,"
         " s.path, s.first, s.past, s.content_hash, s.url"
     )
     passages = [
-        PassageRow(key, at[id], position, tuple(json.loads(path)), first, past, digest, url)
+        KuzuPassage(key, at[id], position, tuple(json.loads(path)), first, past, digest, url)
         for id, key, position, path, first, past, digest, url in rows
     ]
-    return Table(state, documents, _sorted(passages))
+    passages.sort(key=lambda passage: (passage.document, passage.position))
+    return Table(state, documents, tuple(passages))
 
 
-def _foreign(opened: Opened, declared: Identity, tables: set[str]) -> Table:
-    dim = vector_dimension(opened)
-    columns = {row[1] for row in opened.rows("CALL TABLE_INFO('Article') RETURN *")}
-    category = "a.category" if "category" in columns else "''"
-    titles = opened.rows(f"MATCH (a:Article) RETURN a.title, {category} ORDER BY a.title")
-    at = {title: row for row, (title, _) in enumerate(titles)}
-    links = opened.rows(
-        "MATCH (a:Article)-[:LINKS_TO]->(b:Article) RETURN DISTINCT a.title, b.title"
-        if "LINKS_TO" in tables
-        else "RETURN '' AS a, '' AS b LIMIT 0"
-    )
-    pairs = np.array([(at[a], at[b]) for a, b in links if a != b], dtype=np.int64).reshape(-1, 2)
-    ranks = pagerank(len(titles), pairs[:, 0], pairs[:, 1]).tolist()
-    documents = tuple(
-        DocumentRow(
-            id=title,
-            article=title,
-            title=title.replace("_", " "),
-            url="",
-            lang="",
-            source_hash="",
-            metadata={"category": kind} if kind else {},
-            pagerank=rank,
-        )
-        for (title, kind), rank in zip(titles, ranks, strict=True)
-    )
-    rows = opened.rows(
-        "MATCH (a:Article)-[h:HAS_SECTION]->(s:Section) RETURN a.title, s.section_id, s.title,"
-        " s.level, s.content, s.embedding IS NOT NULL, h.section_index"
-        " ORDER BY a.title, h.section_index, s.section_id"
-    )
-    inode, changed, size = opened.stamp
-    return Table(
-        State(
-            own=False,
-            version=content_hash(str(inode), str(changed), str(size))[:16],
-            identity=replace(declared, dim=dim),
-            links=len(pairs),
-        ),
-        documents,
-        _laid_out(rows, at),
-    )
-
-
-def _laid_out(rows: Sequence[Sequence[object]], at: Mapping[str, int]) -> tuple[PassageRow, ...]:
-    """Sections with the offsets and headings that their order and levels give them."""
-    passages: list[PassageRow] = []
-    document, start, position = -1, 0, 0
-    stack: list[tuple[int, str]] = []
-    for article, key, title, level, text, embedded, _ in rows:
-        if at[str(article)] != document:
-            document, start, position, stack = at[str(article)], 0, 0, []
-        depth = level if isinstance(level, int) else 1
-        stack = [(d, name) for d, name in stack if d < depth]
-        if title and title != article:
-            stack.append((depth, str(title)))
-        # Kuzu's own size() counts what a reader sees as one letter, not characters.
-        end = start + len(str(text or ""))
-        if embedded:
-            path = tuple(name for _, name in stack)
-            passages.append(PassageRow(str(key), document, position, path, start, end, "", ""))
-        start = end + len(SEPARATOR)
-        position += 1
-    return tuple(passages)
-
-
-def _sorted(passages: list[PassageRow]) -> tuple[PassageRow, ...]:
-    return tuple(sorted(passages, key=lambda passage: (passage.document, passage.position)))
-
-
-def vector_dimension(opened: Opened) -> int:
-    """How many dimensions the stored vectors have; 0 where there are none."""
-    for row in opened.rows("CALL TABLE_INFO('Section') RETURN *"):
-        if row[1] == "embedding":
-            _, bracket, size = str(row[2]).partition("[")
-            if bracket and size.rstrip("]").isdigit():
-                return int(size.rstrip("]"))
-            found = opened.rows(
-                "MATCH (s:Section) WHERE s.embedding IS NOT NULL RETURN size(s.embedding) LIMIT 1"
-            )
-            return int(found[0][0]) if found else 0
-    raise NotAStore(
-        f"{opened.path} is no pack: its sections have no embedding",
-        fix="name a pack.db whose sections were embedded",
-    )
+def state_text(state: KuzuState) -> str:
+    """The state as an own database stores it."""
+    fields = asdict(state)
+    del fields["own"]
+    name, version, dim = state.identity
+    fields["identity"] = {"embedder": name, "version": version, "dim": dim}
+    return json.dumps(fields)

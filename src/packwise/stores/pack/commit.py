@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass
+import zlib
+from typing import Any
 
 import numpy as np
 
-from packwise.stores.entity_extraction import extraction_payload
-from packwise.stores.pack.entity_rows import find_entities, is_current, titles
-from packwise.stores.pack.index import Change
-from packwise.stores.pack.rows import insert_document, insert_passage, unpack_payload
-from packwise.stores.pagerank import pagerank
+from packwise.documents import Document
+from packwise.errors import StoreError
+from packwise.stores.entity_extraction import extraction_payload, update_entities
+from packwise.stores.lifecycle import CommitPlan
+from packwise.stores.links import document_ranks
+from packwise.stores.pack.entity_rows import PackEntityTables, is_current
+from packwise.stores.pack.index_writer import IndexChange
+from packwise.stores.pack.queries import marks
+from packwise.stores.records import PassageRecord, block_rows, groups, unpack_payload
 
 # What a link leads to: the document of that id, else the one at that URL, else the same
 # for the link without its fragment. A document's link to itself leads nowhere.
@@ -25,47 +29,21 @@ _TARGET = """nullif(coalesce(
 ), links.document)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a commit does, by document id."""
-
-    taken: list[str]
-    removed: list[str]
-    stored: Mapping[str, int]
-    prune: bool
-
-    @property
-    def added(self) -> int:
-        return len(self.taken) - self.changed
-
-    @property
-    def changed(self) -> int:
-        return sum(name in self.stored for name in self.taken)
-
-    @property
-    def unchanged(self) -> int:
-        return len(self.stored) - len(self.removed) - self.changed
-
-
-def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Change:
-    """Replace, add and remove documents within the caller's transaction; work out links,
-    ranks and entities again. ``embedder`` is the key of the embedder whose vectors were
-    staged."""
-    before = titles(connection) if is_current(connection) else None
-    connection.execute("CREATE TEMP TABLE IF NOT EXISTS touched (name TEXT PRIMARY KEY)")
-    connection.execute("CREATE TEMP TABLE IF NOT EXISTS written (key INTEGER PRIMARY KEY)")
-    connection.execute("DELETE FROM touched")
-    connection.execute("DELETE FROM written")
+def apply_plan(connection: sqlite3.Connection, plan: CommitPlan, embedder: int) -> IndexChange:
+    """Replace, add and remove documents inside the caller's transaction, then bring links,
+    ranks and entities up to date. ``embedder`` is the key of the embedder whose vectors were
+    staged; the passages that were removed and added."""
+    entities = PackEntityTables(connection)
+    before = entities.titles() if is_current(connection) else None
+    for table in ("touched (name TEXT PRIMARY KEY)", "written (key INTEGER PRIMARY KEY)"):
+        connection.execute(f"CREATE TEMP TABLE IF NOT EXISTS {table}")
+        connection.execute(f"DELETE FROM temp.{table.split()[0]}")
     removed: list[int] = []
-    for name in (*plan.removed, *(name for name in plan.taken if name in plan.stored)):
+    for name in (*plan.removed, *plan.replaced):
         key = plan.stored[name]
         _touch(connection, key)
-        removed.extend(
-            passage
-            for (passage,) in connection.execute(
-                "SELECT key FROM passages WHERE document = ?", (key,)
-            )
-        )
+        rows = connection.execute("SELECT key FROM passages WHERE document = ?", (key,))
+        removed.extend(passage for (passage,) in rows)
     for name in plan.removed:
         connection.execute("DELETE FROM documents WHERE key = ?", (plan.stored[name],))
     added: list[int] = []
@@ -73,19 +51,17 @@ def take_over(connection: sqlite3.Connection, plan: Plan, embedder: int) -> Chan
         added.extend(_take(connection, name, plan.stored.get(name), embedder))
     _resolve_links(connection)
     _rank(connection)
-    find_entities(connection, before, added)
+    update_entities(entities, before, added)
     if plan.prune:
         connection.execute("DELETE FROM staged")
     collect_vectors(connection)
-    return Change(np.array(removed, dtype=np.int64), np.array(added, dtype=np.int64))
+    return IndexChange(np.array(removed, dtype=np.int64), np.array(added, dtype=np.int64))
 
 
 def _touch(connection: sqlite3.Connection, document: int) -> None:
     connection.execute(
-        "INSERT OR IGNORE INTO touched SELECT id FROM documents WHERE key = ?", (document,)
-    )
-    connection.execute(
-        "INSERT OR IGNORE INTO touched SELECT url FROM documents WHERE key = ? AND url <> ''",
+        "INSERT OR IGNORE INTO touched SELECT id FROM documents WHERE key = ?1"
+        " UNION SELECT url FROM documents WHERE key = ?1 AND url <> ''",
         (document,),
     )
 
@@ -98,8 +74,8 @@ def _take(
         "SELECT source_hash, payload FROM staged WHERE id = ?", (document_id,)
     ).fetchone()
     document, passages, extractions = unpack_payload(document_id, source_hash, payload)
-    key = insert_document(connection, document, key)
-    added = [insert_passage(connection, key, document, passage, embedder) for passage in passages]
+    key = _write_document(connection, document, key)
+    added = [_write_passage(connection, key, document, passage, embedder) for passage in passages]
     at = {row.position: passage for row, passage in zip(passages, added, strict=True)}
     connection.executemany(
         "INSERT INTO extractions (passage, payload) VALUES (?, ?)",
@@ -130,23 +106,13 @@ def _resolve_links(connection: sqlite3.Connection) -> None:
 
 
 def _rank(connection: sqlite3.Connection) -> None:
-    documents = np.array(
-        [key for (key,) in connection.execute("SELECT key FROM documents ORDER BY key")],
-        dtype=np.int64,
+    documents = [key for (key,) in connection.execute("SELECT key FROM documents ORDER BY key")]
+    links = connection.execute(
+        "SELECT DISTINCT document, target FROM links WHERE target IS NOT NULL"
     )
-    links = np.array(
-        connection.execute(
-            "SELECT DISTINCT document, target FROM links WHERE target IS NOT NULL"
-        ).fetchall(),
-        dtype=np.int64,
-    ).reshape(-1, 2)
-    positions = np.searchsorted(documents, links)
-    ranks = pagerank(len(documents), positions[:, 0], positions[:, 1])
+    ranks = document_ranks(documents, links)
     connection.execute("DELETE FROM ranks")
-    connection.executemany(
-        "INSERT INTO ranks (document, pagerank) VALUES (?, ?)",
-        zip(documents.tolist(), ranks.tolist(), strict=True),
-    )
+    connection.executemany("INSERT INTO ranks (document, pagerank) VALUES (?, ?)", ranks)
 
 
 def collect_vectors(connection: sqlite3.Connection) -> None:
@@ -156,3 +122,88 @@ def collect_vectors(connection: sqlite3.Connection) -> None:
             "DELETE FROM vectors WHERE NOT EXISTS"
             " (SELECT 1 FROM passages WHERE passages.vector = vectors.key)"
         )
+
+
+def _write_document(connection: sqlite3.Connection, document: Document, key: int | None) -> int:
+    """Write a document with its sections, links and metadata; the row's key.
+
+    With ``key`` the document of that key is replaced, so that links to it stay whole.
+    """
+    row = {
+        "id": document.id,
+        "title": document.title,
+        "url": document.url,
+        "lang": document.lang,
+        "source_hash": document.source_hash,
+        "metadata": _json(dict(document.metadata)),
+        "text": zlib.compress(document.text.encode()),
+    }
+    if key is None:
+        key = _insert(connection, "documents", list(row), [tuple(row.values())])
+    else:
+        values = ", ".join(f"{name} = ?" for name in row)
+        connection.execute(f"UPDATE documents SET {values} WHERE key = ?", (*row.values(), key))
+        for table in ("document_metadata", "document_groups", "sections", "links", "passages"):
+            connection.execute(f"DELETE FROM {table} WHERE document = ?", (key,))
+    _insert(
+        connection,
+        "document_metadata",
+        ["document", "name", "value"],
+        [(key, name, value) for name, value in document.metadata.items()],
+    )
+    named = [(key, group) for group in groups(document.metadata)]
+    _insert(connection, "document_groups", ["document", "name"], named)
+    _insert(
+        connection,
+        "sections",
+        ["document", "position", "path", "level", "first", "past", "blocks"],
+        [
+            (key, i, _json(list(s.path)), s.level, s.start, s.end, _json(block_rows(s.blocks)))
+            for i, s in enumerate(document.sections)
+        ],
+    )
+    _insert(
+        connection,
+        "links",
+        ["document", "position", "href", "page", "anchor", "first", "kind"],
+        [
+            (key, i, k.href, k.href.partition("#")[0], k.anchor, k.start, k.kind)
+            for i, k in enumerate(document.links)
+        ],
+    )
+    return key
+
+
+def _write_passage(
+    connection: sqlite3.Connection, key: int, document: Document, p: PassageRecord, embedder: int
+) -> int:
+    """Write a passage of the document with this key; its vector must be stored already. The
+    passage's key."""
+    text, path = document.text[p.start : p.end], _json(list(p.section_path))
+    cursor = connection.execute(
+        "INSERT INTO passages (document, position, section_path, first, past, content_hash,"
+        " url, vector, text) SELECT ?, ?, ?, ?, ?, ?, ?, v.key, ? FROM vectors AS v"
+        " WHERE v.content_hash = ? AND v.embedder = ?",
+        (
+            *(key, p.position, path, p.start, p.end, p.content_hash, p.url, text),
+            *(p.content_hash, embedder),
+        ),
+    )
+    if cursor.rowcount != 1 or cursor.lastrowid is None:
+        raise StoreError(f"{document.id}: passage {p.position} has no vector")
+    return cursor.lastrowid
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: list[str], rows: list[tuple[Any, ...]]
+) -> int:
+    """Insert rows; the key of the last one."""
+    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks(columns)})"
+    key = 0
+    for row in rows:
+        key = connection.execute(statement, row).lastrowid or 0
+    return key
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

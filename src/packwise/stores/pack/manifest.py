@@ -1,6 +1,6 @@
 """``manifest.json``: what a pack is, for people and programs that do not open it.
 
-``pack.sqlite`` is the truth: the manifest is written after it, at every build that changed
+``pack.sqlite`` is authoritative: the manifest is written after it, by every build that changed
 something, and a pack works without one.
 """
 
@@ -11,8 +11,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
+from packwise import __version__
 from packwise.errors import NotAStore, StoreMissing
+from packwise.language.analyzer import ANALYZER
 from packwise.stores.durable import PreparedFile
+from packwise.stores.pack.database import PackState
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -36,6 +39,24 @@ class Manifest:
     updated_at: str
     packwise: str
 
+    @classmethod
+    def of(cls, state: PackState) -> Manifest:
+        """The manifest of a pack in this state."""
+        return cls(
+            version=state.index.version,
+            generation=state.generation,
+            embedder=state.embedder.name,
+            embedder_version=state.embedder.version,
+            dim=state.embedder.dim,
+            analyzer=ANALYZER,
+            documents=state.documents,
+            passages=state.passages,
+            links=state.links,
+            created_at=state.created_at,
+            updated_at=state.updated_at,
+            packwise=__version__,
+        )
+
 
 def prepare_manifest(folder: Path, manifest: Manifest) -> PreparedFile:
     """The manifest on the disk beside the old one; ``publish`` puts it in place."""
@@ -44,8 +65,8 @@ def prepare_manifest(folder: Path, manifest: Manifest) -> PreparedFile:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """What a pack says of itself. Raises ``StoreMissing`` without one, ``NotAStore`` on one
-    that cannot be understood."""
+    """The manifest of a pack. Raises ``StoreMissing`` where there is none, ``NotAStore`` where
+    it cannot be understood."""
     path = folder / MANIFEST
     fix = f"packwise pack validate {folder}"
     try:
@@ -58,14 +79,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise NotAStore(f"{path} is not a manifest", fix=fix)
     values = cast("dict[str, Any]", content)
     named = {f.name: values.get(f.name) for f in fields(Manifest)}
-    wrong = [
-        name
-        for name, value in named.items()
-        if type(value) is not (int if name in _NUMBERS else str)
-    ]
+    types = {f.name: {"int": int, "str": str}[str(f.type)] for f in fields(Manifest)}
+    wrong = [name for name, value in named.items() if type(value) is not types[name]]
     if wrong:
         raise NotAStore(f"{path} lacks {', '.join(wrong)}", fix=fix)
     return Manifest(**cast("dict[str, Any]", named))
-
-
-_NUMBERS = frozenset({"format", "generation", "dim", "documents", "passages", "links"})

@@ -1,7 +1,7 @@
-"""The pack: one folder that holds documents, finds their passages, and is built at once.
+"""The pack: one folder that holds documents and finds their passages.
 
-``pack.sqlite`` is the truth. The indexes beside it belong to one generation of it and are
-made again when they are missing. Many threads and processes read while one builds.
+``pack.sqlite`` is authoritative. The indexes beside it belong to one generation of it and are
+made again when they are missing. Many threads and processes can read while one builds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.errors import NotAStore, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER
-from packwise.language.names import Extraction
 from packwise.stores.base import (
     DocumentSummary,
     Key,
@@ -30,33 +29,37 @@ from packwise.stores.base import (
     TermStatistics,
     Vectors,
 )
-from packwise.stores.checks import question_vector
-from packwise.stores.context_managers import Closing
-from packwise.stores.durable import size_of
-from packwise.stores.knowledge import Entity, EntityId, Held, Place, Relation, StoredFact
-from packwise.stores.pack import knowledge as pack_knowledge
-from packwise.stores.pack.connections import Connections
+from packwise.stores.checks import EmbedderIdentity, question_vector, storable
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
+from packwise.stores.lifecycle import Closeable
+from packwise.stores.pack.database import (
+    DATABASE,
+    Connections,
+    Generation,
+    PackState,
+    finished_state,
+    schema_version,
+)
 from packwise.stores.pack.index import (
     INDEX_FOLDER,
     DamagedIndex,
-    Generation,
     LoadedIndex,
     has_graph,
-    mend_index,
     open_index,
+    size_of,
 )
+from packwise.stores.pack.index_writer import rebuild_index
 from packwise.stores.pack.manifest import MANIFEST
-from packwise.stores.pack.rows import (
+from packwise.stores.pack.queries import (
     PASSAGE_COLUMNS,
     PASSAGE_TABLES,
+    PackKnowledge,
     batches,
+    counts,
     marks,
     read_document,
     read_passage,
-    storable,
 )
-from packwise.stores.pack.schema import DATABASE, KNOWLEDGE_SCHEMA, schema_version, unfinished
-from packwise.stores.pack.state import Embedder, State, read_state
 from packwise.stores.pack.validation import validate
 from packwise.stores.pack.writer import LOCK, PackWriter
 
@@ -76,7 +79,7 @@ _OWN_NAMES = frozenset(
     }
 )
 _ATTEMPTS = 5
-_KEY_RANGE = range(-(2**63), 2**63)
+_T = TypeVar("_T")
 
 
 def open_pack(path: str | Path) -> PackStore:
@@ -98,9 +101,9 @@ def open_pack(path: str | Path) -> PackStore:
 
 
 def create_or_open_pack(path: str | Path) -> PackStore:
-    """Open a pack to build it, whether or not it is there yet.
+    """Open a pack to build it, whether or not it exists.
 
-    Nothing is made before the first document is staged. Raises ``NotAStore`` where
+    Nothing is created before the first document is staged. Raises ``NotAStore`` where
     something else is in the way.
     """
     folder = Path(path)
@@ -123,7 +126,7 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-class PackStore(Closing):
+class PackStore(Closeable, KnowledgeReader):
     """One pack. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, folder: Path) -> None:
@@ -137,15 +140,14 @@ class PackStore(Closing):
             (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
             (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
             schema = schema_version(connection)
-            known = pack_knowledge.counts(connection) if schema >= KNOWLEDGE_SCHEMA else {}
-        embedder = state.embedder or Embedder("", "", 0)
+            known = counts(connection)
         return StoreInfo(
             location=str(self._folder),
             kind="pack",
             version=state.index.version,
-            embedder=embedder.name,
-            embedder_version=embedder.version,
-            dim=embedder.dim,
+            embedder=state.embedder.name,
+            embedder_version=state.embedder.version,
+            dim=state.embedder.dim,
             documents=state.documents,
             passages=state.passages,
             links=state.links,
@@ -165,7 +167,6 @@ class PackStore(Closing):
         )
 
     def version(self) -> str:
-        """What changes whenever the content does."""
         with self._snapshot() as (_, state):
             return state.index.version
 
@@ -182,7 +183,7 @@ class PackStore(Closing):
             if k <= 0 or (len(index.keys) if rows is None else len(rows)) == 0:
                 return []
             if not question.any():
-                # It is as far from everything: the first ones, as with any tie.
+                # It is equally far from everything: the first ones, as with any tie.
                 first = (np.arange(len(index.keys)) if rows is None else rows)[:k]
                 return _matches(index, first, np.zeros(len(first)))
             return _matches(index, *index.vectors.nearest(question, k, rows))
@@ -203,7 +204,7 @@ class PackStore(Closing):
             return index.keywords.statistics(terms)
 
     def passages(self, keys: Sequence[Key]) -> list[Passage | None]:
-        wanted = _integers(keys)
+        wanted = integers(keys)
         found: dict[Key, Passage] = {}
         with self._snapshot() as (connection, state):
             read = _reader(state)
@@ -217,11 +218,9 @@ class PackStore(Closing):
         return [found.get(key) for key in keys]
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:
-        """The stored vectors of these keys, one row each, L2-normalised; the row of a key
-        that is gone is all zero."""
         with self._searching() as (_, index):
             vectors = np.zeros((len(keys), index.generation.dim), dtype=np.float32)
-            at = [i for i, key in enumerate(keys) if isinstance(key, int) and key in _KEY_RANGE]
+            at = [i for i, key in enumerate(keys) if integers([key])]
             rows, there = index.places(np.array([keys[i] for i in at], dtype=np.int64))
             vectors[np.array(at, dtype=np.int64)[there]] = index.vectors.get(rows[there])
             return vectors
@@ -229,7 +228,7 @@ class PackStore(Closing):
     def neighbours(self, key: Key, before: int = 1, after: int = 1) -> list[tuple[Key, Passage]]:
         with self._snapshot() as (connection, state):
             row = None
-            for number in _integers([key]):
+            for number in integers([key]):
                 row = connection.execute(
                     "SELECT document, position FROM passages WHERE key = ?", (number,)
                 ).fetchone()
@@ -260,7 +259,6 @@ class PackStore(Closing):
             return list(map(_reader(state), rows))
 
     def documents(self) -> Iterator[DocumentSummary]:
-        """All documents, by id, as they were when the first one was asked for."""
         with self._snapshot() as (connection, _):
             rows = connection.execute(
                 "SELECT d.id, d.title, d.url, d.lang, d.source_hash,"
@@ -300,81 +298,27 @@ class PackStore(Closing):
                 found.update(rows.fetchall())
         return found
 
-    def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
-        with self._knowledge() as connection:
-            return pack_knowledge.entities_named(connection, keys) if connection else {}
-
-    def entities_like(self, text: str, most: int) -> list[Entity]:
-        with self._knowledge() as connection:
-            return pack_knowledge.entities_like(connection, text, most) if connection else []
-
-    def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
-        with self._knowledge() as connection:
-            keys = _integers(passages)
-            return pack_knowledge.entities_of(connection, keys) if connection else {}
-
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
-        with self._knowledge() as connection:
-            keys = _integers(entities)
-            return pack_knowledge.mentions(connection, keys, most) if connection else {}
-
-    def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         with self._snapshot() as (connection, _):
-            names = [storable(name) for name in documents]
-            return pack_knowledge.passages_of(connection, names, most)
-
-    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
-        with self._knowledge() as connection:
-            return pack_knowledge.facts_about(connection, keys, most) if connection else []
-
-    def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
-        with self._knowledge() as connection:
-            keys = _integers(passages)
-            return pack_knowledge.facts_of(connection, keys) if connection else {}
-
-    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        with self._knowledge() as connection:
-            return pack_knowledge.relations_of(connection, keys, most) if connection else []
-
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages."""
-        with self._knowledge() as connection:
-            wanted = _integers(keys)
-            return pack_knowledge.extractions(connection, wanted) if connection else {}
+            return read(PackKnowledge(connection))
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
     ) -> PackWriter:
-        """Start a build. Raises ``EmbedderMismatch`` when the pack's vectors come from another
-        embedder, ``StoreBusy`` when another build is running.
-
-        ``allow_mismatch`` lets another embedder take over; its commit then demands that every
-        document that stays was staged anew, so vectors of two embedders never mix.
-        """
         if dim < 1:
             raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
-        identity = Embedder(embedder, embedder_version, dim)
+        identity = EmbedderIdentity(embedder, embedder_version, dim)
         return PackWriter(self._folder, identity, allow_mismatch=allow_mismatch)
 
     def close(self) -> None:
-        """Let go of files and connections; closing again does nothing."""
         self._connections.close()
         self._loaded = None
 
     @contextmanager
-    def _snapshot(self) -> Generator[tuple[sqlite3.Connection, State]]:
+    def _snapshot(self) -> Generator[tuple[sqlite3.Connection, PackState]]:
         """One state of the pack, for as long as it is held."""
         with self._connections.snapshot() as connection:
-            state = read_state(connection)
-            if state is None or state.generation == 0:
-                raise unfinished(self._folder)
-            yield connection, state
-
-    @contextmanager
-    def _knowledge(self) -> Generator[sqlite3.Connection | None]:
-        """One state of the pack; ``None`` for one built before there were entities."""
-        with self._snapshot() as (connection, _):
-            yield connection if schema_version(connection) >= KNOWLEDGE_SCHEMA else None
+            yield connection, finished_state(connection, self._folder)
 
     @contextmanager
     def _searching(self) -> Generator[tuple[sqlite3.Connection, LoadedIndex]]:
@@ -403,7 +347,7 @@ class PackStore(Closing):
             except DamagedIndex:
                 if not insist and not self._is_current(generation):
                     return None
-                index = mend_index(connection, self._folder, generation)
+                index = rebuild_index(connection, self._folder, generation)
             self._loaded = index
             return index
 
@@ -412,9 +356,8 @@ class PackStore(Closing):
             return state.index == generation
 
 
-def _reader(state: State) -> Callable[[Sequence[Any]], tuple[int, Passage]]:
-    version = state.embedder.version if state.embedder else ""
-    return lambda row: read_passage(row, version)
+def _reader(state: PackState) -> Callable[[Sequence[Any]], tuple[int, Passage]]:
+    return lambda row: read_passage(row, state.embedder.version)
 
 
 def _rows(
@@ -426,7 +369,7 @@ def _rows(
     """The rows a search may find, ascending; ``None`` for all."""
     if among is None:
         return index.rows(connection, where) if where else None
-    rows = index.rows_of(np.array(_integers(among), dtype=np.int64))
+    rows = index.rows_of(np.array(integers(among), dtype=np.int64))
     if where:
         rows = np.intersect1d(rows, index.rows(connection, where), assume_unique=True)
     return rows
@@ -437,8 +380,3 @@ def _matches(
 ) -> list[Match]:
     keys = index.keys[rows].tolist()
     return [Match(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]
-
-
-def _integers(keys: Sequence[Key]) -> list[int]:
-    """Those keys that can be this store's."""
-    return [key for key in keys if isinstance(key, int) and key in _KEY_RANGE]

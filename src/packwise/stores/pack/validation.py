@@ -7,29 +7,29 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
 from packwise.errors import NotAStore, PackwiseError, StoreError, StoreMissing
-from packwise.stores.pack.index import index_problems
-from packwise.stores.pack.manifest import read_manifest
-from packwise.stores.pack.schema import (
+from packwise.stores.pack.database import (
     DATABASE,
     KNOWLEDGE_SCHEMA,
+    PackState,
     check_pack,
     connect_reader,
+    finished_state,
     schema_version,
-    unfinished,
 )
-from packwise.stores.pack.state import State, read_state
+from packwise.stores.pack.index import index_problems
+from packwise.stores.pack.manifest import Manifest, read_manifest
 
 _MOST_NAMED = 5
+_COMPARED = "version generation embedder embedder_version dim documents passages links".split()
 
 
 def validate(path: str | Path) -> list[str]:
-    """What is wrong with a pack, a line each; an empty list for a sound one.
+    """What is wrong with a pack, one line each; an empty list for a sound one.
 
     Raises ``StoreMissing`` or ``NotAStore`` where there is no pack to check.
     """
@@ -52,9 +52,7 @@ def _problems(connection: sqlite3.Connection, folder: Path) -> Iterator[str]:
     if damage:
         yield from (f"{DATABASE} is damaged: {line}" for line in damage)
         return
-    state = read_state(connection)
-    if state is None or state.generation == 0:
-        raise unfinished(folder)
+    state = finished_state(connection, folder)
     yield from _foreign_keys(connection)
     yield from _counts(connection, state)
     yield from _offsets(connection)
@@ -73,7 +71,7 @@ def _foreign_keys(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"{rows} rows of {table} refer to rows of {parent} that are not there"
 
 
-def _counts(connection: sqlite3.Connection, state: State) -> Iterator[str]:
+def _counts(connection: sqlite3.Connection, state: PackState) -> Iterator[str]:
     counted = {
         "documents": ("documents", state.documents),
         "passages": ("passages", state.passages),
@@ -115,7 +113,7 @@ def _offsets(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"offsets do not fit the text of {named}{more}"
 
 
-def _vectors(connection: sqlite3.Connection, state: State) -> Iterator[str]:
+def _vectors(connection: sqlite3.Connection, state: PackState) -> Iterator[str]:
     strangers = sizes = values = 0
     rows = connection.execute(
         "SELECT v.vector, v.embedder = k.embedder, v.content_hash = p.content_hash"
@@ -123,14 +121,14 @@ def _vectors(connection: sqlite3.Connection, state: State) -> Iterator[str]:
     )
     for blob, same_embedder, same_content in rows:
         strangers += not (same_embedder and same_content)
-        if not isinstance(blob, bytes) or len(blob) != 2 * state.dim:
+        if not isinstance(blob, bytes) or len(blob) != 2 * state.embedder.dim:
             sizes += 1
         elif not np.isfinite(np.frombuffer(blob, dtype="<f2")).all():
             values += 1
     if strangers:
         yield f"{strangers} passages have the vector of another embedder or another text"
     if sizes:
-        yield f"{sizes} vectors do not have {state.dim} dimensions"
+        yield f"{sizes} vectors do not have {state.embedder.dim} dimensions"
     if values:
         yield f"{values} vectors hold numbers that are not finite"
 
@@ -156,25 +154,14 @@ def _entities(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"{wrong} entities do not count the passages that mention them"
 
 
-def _manifest(folder: Path, state: State) -> Iterator[str]:
+def _manifest(folder: Path, state: PackState) -> Iterator[str]:
     try:
         manifest = read_manifest(folder)
     except PackwiseError as error:
         yield error.message
         return
-    embedder = state.embedder
-    expected = {
-        "version": state.index.version,
-        "generation": state.generation,
-        "documents": state.documents,
-        "passages": state.passages,
-        "links": state.links,
-        "embedder": embedder.name if embedder else "",
-        "embedder_version": embedder.version if embedder else "",
-        "dim": state.dim,
-    }
-    for name in (f.name for f in fields(manifest) if f.name in expected):
-        if getattr(manifest, name) != expected[name]:
-            yield (
-                f"manifest.json says {name} {getattr(manifest, name)}, pack.sqlite {expected[name]}"
-            )
+    expected = Manifest.of(state)
+    for name in _COMPARED:
+        said, held = getattr(manifest, name), getattr(expected, name)
+        if said != held:
+            yield f"manifest.json says {name} {said}, pack.sqlite {held}"

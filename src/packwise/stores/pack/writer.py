@@ -16,43 +16,33 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock, Timeout
 
-from packwise import __version__
 from packwise.documents import Document, Passage
 from packwise.errors import StoreBusy, StoreError, UsageError
-from packwise.language.analyzer import ANALYZER
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import (
-    Identity,
+    EmbedderIdentity,
     embedders_would_mix,
+    normalised,
     other_embedder,
     passage_vectors,
-)
-from packwise.stores.context_managers import Build
-from packwise.stores.durable import PreparedFile, sync_file, writing
-from packwise.stores.entity_extraction import check_extractions
-from packwise.stores.pack.commit import Plan, collect_vectors, take_over
-from packwise.stores.pack.entity_rows import is_current
-from packwise.stores.pack.index import (
-    INDEX_FOLDER,
-    Generation,
-    remove_other_indexes,
-    write_index,
-)
-from packwise.stores.pack.manifest import MANIFEST, Manifest, prepare_manifest
-from packwise.stores.pack.rows import (
-    batches,
-    checked,
-    from_blob,
-    marks,
-    pack_payload,
     storable,
     to_half,
 )
-from packwise.stores.pack.schema import DATABASE, connect_writer, migrate, now
-from packwise.stores.pack.state import Embedder, State, read_state
+from packwise.stores.durable import PreparedFile, sync_file, writing
+from packwise.stores.entity_extraction import check_extractions
+from packwise.stores.lifecycle import CommitPlan, StagedBuild, utc_now
+from packwise.stores.pack.commit import apply_plan, collect_vectors
+from packwise.stores.pack.database import DATABASE, PackState, connect_writer, migrate, read_state
+from packwise.stores.pack.entity_rows import is_current
+from packwise.stores.pack.index import INDEX_FOLDER
+from packwise.stores.pack.index_writer import remove_other_indexes, write_index
+from packwise.stores.pack.manifest import MANIFEST, Manifest, prepare_manifest
+from packwise.stores.pack.queries import batches, marks
+from packwise.stores.records import checked_document, pack_payload
 
 LOCK = "build.lock"
 
@@ -64,13 +54,15 @@ _MOST_FREE_SHARE = 0.25
 _log = logging.getLogger(__name__)
 
 
-class PackWriter(Build):
+class PackWriter(StagedBuild):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it.
 
     The folder is made with the first document, so a build that fails before leaves nothing.
     """
 
-    def __init__(self, folder: Path, embedder: Embedder, *, allow_mismatch: bool = False) -> None:
+    def __init__(
+        self, folder: Path, embedder: EmbedderIdentity, *, allow_mismatch: bool = False
+    ) -> None:
         self._folder = folder
         self._embedder = embedder
         self._allow_mismatch = allow_mismatch
@@ -92,10 +84,6 @@ class PackWriter(Build):
             self._open()
 
     def source_hashes(self) -> Mapping[str, str]:
-        """Document id to source hash: what is stored or already staged, newest wins.
-
-        While a pack is embedded anew, what the old embedder left does not count.
-        """
         return dict(self._known)
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
@@ -114,11 +102,11 @@ class PackWriter(Build):
                     f" WHERE embedder = ? AND content_hash IN ({marks(batch)})",
                     (self._embedder_key, *batch),
                 )
-                found.update((digest, from_blob(blob)) for digest, blob in rows)
+                for digest, blob in rows:
+                    found[digest] = normalised(np.frombuffer(blob, "<f2").astype(np.float32))
             return found
 
     def keep(self, document_id: str) -> None:
-        """This document is unchanged: it stays (or its staged version is taken)."""
         document_id = storable(document_id)
         if document_id not in self._known:
             raise StoreError(f"cannot keep {document_id!r}: the pack does not hold it")
@@ -131,11 +119,9 @@ class PackWriter(Build):
         vectors: Vectors,
         extractions: Sequence[Extraction] = (),
     ) -> None:
-        """Put a new or changed document down, one vector (row) a passage, with what a
-        language model read in its passages."""
         block = passage_vectors(document.id, len(passages), vectors, self._embedder.dim)
         check_extractions(document.id, passages, extractions)
-        document, rows = checked(document, passages, self._embedder.version)
+        document, rows = checked_document(document, passages, self._embedder.version)
         with self._guard, writing(self._folder):
             connection = self._writable()
             if not connection.in_transaction:
@@ -148,36 +134,28 @@ class PackWriter(Build):
                     for row, vector in zip(rows, to_half(block), strict=True)
                 ],
             )
+            payload = pack_payload(document, rows, extractions)
             connection.execute(
                 "INSERT OR REPLACE INTO staged (id, source_hash, embedder, payload)"
                 " VALUES (?, ?, ?, ?)",
-                (
-                    document.id,
-                    document.source_hash,
-                    self._embedder_key,
-                    pack_payload(document, rows, extractions),
-                ),
+                (document.id, document.source_hash, self._embedder_key, payload),
             )
             self._staged.add(document.id)
             self._known[document.id] = document.source_hash
             self._pending += max(1, len(rows))
-            if (
-                self._pending >= _FLUSH_PASSAGES
-                or time.monotonic() - self._pending_since >= _FLUSH_SECONDS
-            ):
+            waited = time.monotonic() - self._pending_since
+            if self._pending >= _FLUSH_PASSAGES or waited >= _FLUSH_SECONDS:
                 self._flush()
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
-        """Make it all visible at once; with ``prune``, whatever was neither kept nor staged
-        in this run disappears. Ends the build."""
         with self._guard:
             with writing(self._folder):
                 connection = self._writable()
                 self._flush()
                 state = _state(connection)
-                plan = self._plan(prune)
+                plan = self._plan(connection, prune)
                 if self._reembed and plan.unchanged:
-                    raise embedders_would_mix(plan.unchanged, _identity(state.embedder))
+                    raise embedders_would_mix(plan.unchanged, state.embedder)
                 passages = state.passages
                 changes = plan.taken or plan.removed or not is_current(connection)
                 if changes or state.generation == 0:
@@ -185,9 +163,7 @@ class PackWriter(Build):
                 elif prune and connection.execute("DELETE FROM staged").rowcount:
                     collect_vectors(connection)
             self.close()
-            return WriteSummary(
-                plan.added, plan.changed, len(plan.removed), plan.unchanged, passages
-            )
+            return plan.summary(passages)
 
     def close(self) -> None:
         """End the build and let others write; what is staged stays for the next one."""
@@ -239,22 +215,19 @@ class PackWriter(Build):
         connection.execute(
             "INSERT OR IGNORE INTO pack (only, generation, token, documents, passages, links,"
             " created_at, updated_at) VALUES (1, 0, '', 0, 0, 0, ?, ?)",
-            (now(), now()),
+            (utc_now(), utc_now()),
         )
         state = _state(connection)
         if state.passages and state.embedder != self._embedder:
             if not self._allow_mismatch:
                 connection.execute("ROLLBACK")
-                raise other_embedder(
-                    str(self._folder), _identity(state.embedder), _identity(self._embedder)
-                )
+                raise other_embedder(str(self._folder), state.embedder, self._embedder)
             self._reembed = True
-        identity = _identity(self._embedder)
         connection.execute(
-            "INSERT OR IGNORE INTO embedders (name, version, dim) VALUES (?, ?, ?)", identity
+            "INSERT OR IGNORE INTO embedders (name, version, dim) VALUES (?, ?, ?)", self._embedder
         )
         (self._embedder_key,) = connection.execute(
-            "SELECT key FROM embedders WHERE name = ? AND version = ? AND dim = ?", identity
+            "SELECT key FROM embedders WHERE name = ? AND version = ? AND dim = ?", self._embedder
         ).fetchone()
         connection.execute("DELETE FROM staged WHERE embedder <> ?", (self._embedder_key,))
         connection.execute("COMMIT")
@@ -281,7 +254,7 @@ class PackWriter(Build):
             connection.close()
 
     def _take_back(self) -> None:
-        """Remove what this build made, because it never came to put anything into it."""
+        """Remove what this build created but never put anything into."""
         self._made_database = False
         for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK):
             (self._folder / name).unlink(missing_ok=True)
@@ -289,33 +262,26 @@ class PackWriter(Build):
         if self._made_folder and not any(self._folder.iterdir()):
             self._folder.rmdir()
 
-    def _plan(self, prune: bool) -> Plan:
-        assert self._connection is not None
-        stored = dict(self._connection.execute("SELECT id, key FROM documents").fetchall())
-        staged = {name for (name,) in self._connection.execute("SELECT id FROM staged")}
-        mentioned = self._kept | self._staged
-        return Plan(
-            taken=sorted(staged & mentioned),
-            removed=sorted(stored.keys() - mentioned) if prune else [],
-            stored=stored,
-            prune=prune,
-        )
+    def _plan(self, connection: sqlite3.Connection, prune: bool) -> CommitPlan:
+        stored = dict(connection.execute("SELECT id, key FROM documents").fetchall())
+        staged = {name for (name,) in connection.execute("SELECT id FROM staged")}
+        return CommitPlan.of(stored, staged, self._kept | self._staged, prune=prune)
 
-    def _switch(self, connection: sqlite3.Connection, state: State, plan: Plan) -> int:
+    def _switch(self, connection: sqlite3.Connection, state: PackState, plan: CommitPlan) -> int:
         """Move to the next generation; the number of passages it holds.
 
         The index and the manifest are on the disk before SQLite commits, which is the one
-        moment in which readers change over. Until then any failure leaves the old state.
+        moment in which readers move on. Until then any failure leaves the old state.
         """
         index: Path | None = None
         manifest: PreparedFile | None = None
         try:
             connection.execute("BEGIN IMMEDIATE")
-            change = take_over(connection, plan, self._embedder_key)
+            change = apply_plan(connection, plan, self._embedder_key)
             new = self._advance(connection, state)
             previous = None if state.generation == 0 or self._reembed else state.index
             index = write_index(connection, self._folder, new.index, previous, change)
-            manifest = prepare_manifest(self._folder, _manifest(new))
+            manifest = prepare_manifest(self._folder, Manifest.of(new))
             self._saved = True
             connection.execute("COMMIT")
         except BaseException as error:
@@ -328,48 +294,32 @@ class PackWriter(Build):
             if index is not None:
                 shutil.rmtree(index, ignore_errors=True)
             raise
-        self._tidy(connection, new.index, manifest)
+        self._tidy(connection, new, manifest)
         return new.passages
 
-    def _advance(self, connection: sqlite3.Connection, state: State) -> State:
-        count = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
+    def _advance(self, connection: sqlite3.Connection, state: PackState) -> PackState:
         documents, passages, links = connection.execute(
-            f"{count} (SELECT count(*) FROM links WHERE target IS NOT NULL)"
+            "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM passages),"
+            " (SELECT count(*) FROM links WHERE target IS NOT NULL)"
         ).fetchone()
-        new = State(
-            generation=state.generation + 1,
-            token=secrets.token_hex(8),
-            embedder=self._embedder,
-            documents=documents,
-            passages=passages,
-            links=links,
-            created_at=state.created_at,
-            updated_at=now(),
-        )
+        generation, token, now = state.generation + 1, secrets.token_hex(8), utc_now()
         connection.execute(
             "UPDATE pack SET generation = ?, token = ?, embedder = ?, documents = ?,"
             " passages = ?, links = ?, updated_at = ?",
-            (
-                new.generation,
-                new.token,
-                self._embedder_key,
-                documents,
-                passages,
-                links,
-                new.updated_at,
-            ),
+            (generation, token, self._embedder_key, documents, passages, links, now),
         )
-        return new
+        counts = (documents, passages, links)
+        return PackState(generation, token, self._embedder, *counts, state.created_at, now)
 
     def _tidy(
-        self, connection: sqlite3.Connection, generation: Generation, manifest: PreparedFile
+        self, connection: sqlite3.Connection, state: PackState, manifest: PreparedFile
     ) -> None:
-        """What follows a commit. The pack is whole without it, so trouble here is no failure."""
+        """What follows a commit. The pack is whole without it, so an error here is logged."""
         try:
             manifest.publish()
             for stale in self._folder.glob(f".{MANIFEST}.*"):
                 stale.unlink(missing_ok=True)
-            remove_other_indexes(self._folder, generation)
+            remove_other_indexes(self._folder, state.index)
             sync_file(self._folder)
             connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
             (free,) = connection.execute("PRAGMA freelist_count").fetchone()
@@ -381,30 +331,7 @@ class PackWriter(Build):
             _log.warning("%s is complete, but could not be tidied up: %s", self._folder, error)
 
 
-def _state(connection: sqlite3.Connection) -> State:
+def _state(connection: sqlite3.Connection) -> PackState:
     state = read_state(connection)
     assert state is not None
     return state
-
-
-def _identity(embedder: Embedder | None) -> Identity:
-    return (embedder.name, embedder.version, embedder.dim) if embedder else ("", "", 0)
-
-
-def _manifest(state: State) -> Manifest:
-    embedder = state.embedder
-    assert embedder is not None
-    return Manifest(
-        version=state.index.version,
-        generation=state.generation,
-        embedder=embedder.name,
-        embedder_version=embedder.version,
-        dim=embedder.dim,
-        analyzer=ANALYZER,
-        documents=state.documents,
-        passages=state.passages,
-        links=state.links,
-        created_at=state.created_at,
-        updated_at=state.updated_at,
-        packwise=__version__,
-    )

@@ -13,14 +13,16 @@ import numpy as np
 from packwise.documents import Document
 from packwise.errors import StoreError
 from packwise.language.analyzer import ANALYZER, terms
-from packwise.language.names import RULES
-from packwise.stores.entity_extraction import extraction_payload
-from packwise.stores.pack.commit import Plan
-from packwise.stores.pack.rows import groups, passage_of, unpack_payload
-from packwise.stores.pagerank import pagerank
+from packwise.stores.entity_extraction import (
+    current_rules,
+    extraction_payload,
+    update_entities,
+)
+from packwise.stores.lifecycle import CommitPlan
+from packwise.stores.links import document_ranks
 from packwise.stores.postgres.connections import Connection
+from packwise.stores.postgres.entity_rows import PostgresEntityTables
 from packwise.stores.postgres.migrations import load_sql
-from packwise.stores.postgres.naming import find_entities, titles
 from packwise.stores.postgres.rows import (
     BuildState,
     copy_rows,
@@ -30,6 +32,7 @@ from packwise.stores.postgres.rows import (
     vector_literal,
 )
 from packwise.stores.postgres.search import VECTOR_INDEX
+from packwise.stores.records import block_rows, groups, passage_of, unpack_payload
 
 INDEXED_PASSAGES = 5_000
 """The number of passages from which on their vectors are indexed."""
@@ -41,18 +44,20 @@ _BATCH = 64
 def apply_plan(
     connection: Connection,
     state: BuildState,
-    plan: Plan,
+    plan: CommitPlan,
     embedder: tuple[str, str, int],
     *,
     reembed: bool,
 ) -> None:
     """Move to the next generation; readers see all of it or nothing."""
     with connection.transaction():
-        before = titles(connection) if state.rules == RULES and state.generation else None
+        entities = PostgresEntityTables(connection)
+        is_current = state.generation and state.rules == current_rules()
+        before = entities.titles() if is_current else None
         if reembed:
             # Its dimension is that of the previous embedder.
             connection.execute(f"DROP INDEX IF EXISTS {VECTOR_INDEX}".encode())
-        gone = [*plan.removed, *(name for name in plan.taken if name in plan.stored)]
+        gone = [*plan.removed, *plan.replaced]
         keys = [plan.stored[name] for name in gone]
         for table in (b"passages", b"links"):
             connection.execute(
@@ -67,7 +72,7 @@ def apply_plan(
             added += _write_documents(connection, plan, plan.taken[at : at + _BATCH], embedder[1])
         connection.execute(load_sql(__name__, "resolve_links"))
         _write_pageranks(connection)
-        find_entities(connection, before, added)
+        update_entities(entities, before, added)
         if plan.prune:
             connection.execute("DELETE FROM packwise_staged")
         connection.execute(
@@ -75,7 +80,7 @@ def apply_plan(
         )
         connection.execute(
             load_sql(__name__, "next_generation"),
-            (secrets.token_hex(8), *embedder, ANALYZER, RULES),
+            (secrets.token_hex(8), *embedder, ANALYZER, current_rules()),
         )
 
 
@@ -102,7 +107,7 @@ def build_vector_index(connection: Connection, dim: int) -> None:
 
 
 def _write_documents(
-    connection: Connection, plan: Plan, names: Sequence[str], embedder_version: str
+    connection: Connection, plan: CommitPlan, names: Sequence[str], embedder_version: str
 ) -> list[int]:
     """Move documents out of the staging table; the keys of their passages."""
     rows = connection.execute(
@@ -167,7 +172,7 @@ def _write_documents(
 
 
 def _document_keys(
-    connection: Connection, plan: Plan, documents: Sequence[Document]
+    connection: Connection, plan: CommitPlan, documents: Sequence[Document]
 ) -> dict[str, int]:
     """Write documents with their links. A changed document keeps its key, and with it the links
     that lead to it."""
@@ -201,10 +206,9 @@ def _document_keys(
 
 def _document_row(document: Document) -> tuple[Any, ...]:
     """The columns of a document; ``copy_rows`` makes the texts fit to store."""
-    blocks = [[[b.kind.value, b.start, b.end] for b in s.blocks] for s in document.sections]
     sections = [
-        [list_to_postgres(s.path), s.level, s.start, s.end, own]
-        for s, own in zip(document.sections, blocks, strict=True)
+        [list_to_postgres(s.path), s.level, s.start, s.end, block_rows(s.blocks)]
+        for s in document.sections
     ]
     metadata = {to_postgres(k): to_postgres(v) for k, v in document.metadata.items()}
     return (
@@ -240,18 +244,13 @@ def _new_keys(connection: Connection, table: str, count: int) -> list[int]:
 
 def _write_pageranks(connection: Connection) -> None:
     rows = connection.execute("SELECT key FROM packwise_documents ORDER BY key").fetchall()
-    documents = np.array([key for (key,) in rows], dtype=np.int64)
-    links = np.array(
-        connection.execute(
-            "SELECT DISTINCT document, target FROM packwise_links WHERE target IS NOT NULL"
-        ).fetchall(),
-        dtype=np.int64,
-    ).reshape(-1, 2)
-    positions = np.searchsorted(documents, links)
-    ranks = pagerank(len(documents), positions[:, 0], positions[:, 1])
+    links = connection.execute(
+        "SELECT DISTINCT document, target FROM packwise_links WHERE target IS NOT NULL"
+    ).fetchall()
+    ranks = document_ranks([key for (key,) in rows], links)
     connection.execute(
         "UPDATE packwise_documents AS d SET pagerank = r.rank FROM"
         " (SELECT unnest(%s::bigint[]) AS key, unnest(%s::float8[]) AS rank) AS r"
         " WHERE r.key = d.key AND d.pagerank <> r.rank",
-        (documents.tolist(), ranks.tolist()),
+        ([key for key, _ in ranks], [rank for _, rank in ranks]),
     )

@@ -7,12 +7,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
+from packwise.documents import Document, Link, Passage, Section, passage_id
 from packwise.errors import StoreMissing
 from packwise.stores.base import Vectors
-from packwise.stores.checks import Identity
-from packwise.stores.pack.rows import storable
+from packwise.stores.checks import Identity, storable
 from packwise.stores.postgres.connections import Connection
+from packwise.stores.records import read_blocks
 
 PASSAGE_COLUMNS = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
     p.text, d.id, d.title, d.url, d.lang, d.metadata"""
@@ -114,7 +114,7 @@ def read_document(row: Sequence[Any], links: Sequence[Link]) -> Document:
             Section(
                 tuple(map(from_postgres, path)),
                 level,
-                tuple(Block(BlockKind(kind), first, past) for kind, first, past in blocks),
+                read_blocks(blocks),
                 start,
                 end,
             )

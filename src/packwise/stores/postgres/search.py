@@ -12,7 +12,8 @@ from typing import Any
 from packwise.candidates import Filter
 from packwise.stores import bm25
 from packwise.stores.base import Key, Match, Vectors
-from packwise.stores.pack.filters import after_prefix
+from packwise.stores.checks import after_prefix
+from packwise.stores.knowledge import integers
 from packwise.stores.postgres.migrations import load_sql, raw_sql
 from packwise.stores.postgres.rows import (
     StoreSnapshot,
@@ -24,13 +25,6 @@ from packwise.stores.postgres.rows import (
 VECTOR_INDEX = "packwise_passages_embedding"
 EXACT_PASSAGES = 5_000
 """Up to this many passages, an exact scan is as fast as the index."""
-
-_KEYS = range(-(2**63), 2**63)
-
-
-def integers(keys: Sequence[Key]) -> list[int]:
-    """Those keys that can belong to this store."""
-    return [key for key in keys if isinstance(key, int) and key in _KEYS]
 
 
 def _condition(where: Filter, among: Sequence[Key] | None) -> tuple[str, dict[str, Any]]:

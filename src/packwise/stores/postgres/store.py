@@ -16,14 +16,12 @@ import numpy as np
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
-from packwise.language.names import Extraction, name_key
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
-from packwise.stores.checks import question_vector
-from packwise.stores.context_managers import Closing
-from packwise.stores.knowledge import Entity, EntityId, Held, Relation, StoredFact
-from packwise.stores.pack.rows import normalised
-from packwise.stores.postgres import knowledge
+from packwise.stores.checks import normalised, question_vector
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
+from packwise.stores.lifecycle import Closeable
 from packwise.stores.postgres.connections import Connection, PostgresPool
+from packwise.stores.postgres.knowledge import PostgresKnowledge
 from packwise.stores.postgres.migrations import load_sql, raw_sql
 from packwise.stores.postgres.rows import (
     PASSAGE_COLUMNS,
@@ -39,7 +37,7 @@ from packwise.stores.postgres.rows import (
     read_passage,
     to_postgres,
 )
-from packwise.stores.postgres.search import integers, search_keywords, search_vectors
+from packwise.stores.postgres.search import search_keywords, search_vectors
 from packwise.stores.postgres.writer import PostgresWriter
 
 _T = TypeVar("_T")
@@ -73,7 +71,7 @@ def open_postgres(url: str) -> PostgresStore:
     return store
 
 
-class PostgresStore(Closing):
+class PostgresStore(Closeable, KnowledgeReader):
     """Passages of one database (of the first schema of its search path). Safe to use from
     several threads; sees a finished build at the next call."""
 
@@ -238,40 +236,8 @@ class PostgresStore(Closing):
         )
         return {from_postgres(name): rank for name, rank in rows}
 
-    def entities_named(self, keys: Sequence[str]) -> Mapping[str, Entity]:
-        return self._read(lambda connection, _: knowledge.entities_named(connection, keys))
-
-    def entities_like(self, text: str, most: int) -> list[Entity]:
-        key = name_key(to_postgres(text))
-        if most <= 0 or not key.split():
-            return []
-        return self._read(lambda connection, _: knowledge.entities_like(connection, key, most))
-
-    def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, Held]:
-        keys = integers(passages)
-        return self._read(lambda connection, _: knowledge.entities_of(connection, keys))
-
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Any]]:
-        keys = integers(entities)
-        return self._read(lambda connection, _: knowledge.mentions(connection, keys, most))
-
-    def passages_of(self, documents: Sequence[str], most: int) -> Mapping[str, list[Key]]:
-        return self._read(lambda connection, _: knowledge.passages_of(connection, documents, most))
-
-    def facts_about(self, keys: Sequence[str], most: int) -> list[StoredFact]:
-        return self._read(lambda connection, _: knowledge.facts_about(connection, keys, most))
-
-    def facts_of(self, passages: Sequence[Key]) -> Mapping[Key, list[StoredFact]]:
-        keys = integers(passages)
-        return self._read(lambda connection, _: knowledge.facts_of(connection, keys))
-
-    def relations_of(self, keys: Sequence[str], most: int) -> list[Relation]:
-        return self._read(lambda connection, _: knowledge.relations_of(connection, keys, most))
-
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model read in these passages."""
-        wanted = integers(keys)
-        return self._read(lambda connection, _: knowledge.extractions(connection, wanted))
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
+        return self._read(lambda connection, _: read(PostgresKnowledge(connection)))
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False

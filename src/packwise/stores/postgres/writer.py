@@ -16,16 +16,20 @@ from packwise.documents import Document, Passage
 from packwise.errors import StoreBusy, StoreError, UsageError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
-from packwise.stores.checks import embedders_would_mix, other_embedder, passage_vectors
-from packwise.stores.context_managers import Build
-from packwise.stores.entity_extraction import check_extractions
-from packwise.stores.pack.commit import Plan
-from packwise.stores.pack.rows import checked, pack_payload, storable
+from packwise.stores.checks import (
+    embedders_would_mix,
+    other_embedder,
+    passage_vectors,
+    storable,
+)
+from packwise.stores.entity_extraction import check_extractions, current_rules
+from packwise.stores.lifecycle import CommitPlan, StagedBuild
 from packwise.stores.postgres.commit import apply_plan, build_vector_index
 from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate, require_vector
 from packwise.stores.postgres.rows import from_postgres, read_state, to_postgres
+from packwise.stores.records import checked_document, pack_payload
 
 _LOCK = 0x70617373
 _LOCK_PAUSES = (0.0, 0.1, 0.3)
@@ -47,7 +51,7 @@ def _create_tables(connection: Connection) -> None:
 _STEPS = (SchemaStep(1, "passages", _create_tables),)
 
 
-class PostgresWriter(Build):
+class PostgresWriter(StagedBuild):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -128,7 +132,7 @@ class PostgresWriter(Build):
     ) -> None:
         """Stage a new or changed document, with one vector (row) per passage."""
         block = passage_vectors(document.id, len(passages), vectors, self._dim)
-        document, rows = checked(document, passages, self._version)
+        document, rows = checked_document(document, passages, self._version)
         check_extractions(document.id, passages, extractions)
         if len(document.id.encode()) > _MAX_ID_BYTES:
             raise StoreError(
@@ -161,7 +165,8 @@ class PostgresWriter(Build):
             plan = self._plan(connection, prune)
             if self._reembed and plan.unchanged:
                 raise embedders_would_mix(plan.unchanged, state.identity)
-            if plan.taken or plan.removed or state.generation == 0:
+            changes = plan.taken or plan.removed or state.rules != current_rules()
+            if changes or state.generation == 0:
                 apply_plan(connection, state, plan, self._identity, reembed=self._reembed)
                 self._update_indexes(connection)
             elif prune:
@@ -170,9 +175,7 @@ class PostgresWriter(Build):
                     connection.execute("DELETE FROM packwise_staged_vectors")
             passages = read_state(connection).passages
             self.close()
-            return WriteSummary(
-                plan.added, plan.changed, len(plan.removed), plan.unchanged, passages
-            )
+            return plan.summary(passages)
 
     def close(self) -> None:
         """End the build and let others write; staged documents stay for the next build."""
@@ -240,18 +243,12 @@ class PostgresWriter(Build):
         self._documents.clear()
         self._vectors.clear()
 
-    def _plan(self, connection: Connection, prune: bool) -> Plan:
+    def _plan(self, connection: Connection, prune: bool) -> CommitPlan:
         rows = connection.execute("SELECT id, key FROM packwise_documents")
         stored = {from_postgres(name): key for name, key in rows}
         rows = connection.execute("SELECT id FROM packwise_staged")
         staged = {from_postgres(name) for (name,) in rows}
-        mentioned = self._kept | self._staged
-        return Plan(
-            taken=sorted(staged & mentioned),
-            removed=sorted(stored.keys() - mentioned) if prune else [],
-            stored=stored,
-            prune=prune,
-        )
+        return CommitPlan.of(stored, staged, self._kept | self._staged, prune=prune)
 
     def _update_indexes(self, connection: Connection) -> None:
         """Update statistics and the vector index. The store is complete without them, so an error

@@ -13,22 +13,20 @@ from typing import Any
 import numpy as np
 from qdrant_client import models
 
-from packwise.language import names
 from packwise.language.analyzer import ANALYZER
 from packwise.language.entities import AliasIndex
+from packwise.stores.bm25 import term_hash
 from packwise.stores.checks import Identity
-from packwise.stores.entity_extraction import turnover
-from packwise.stores.keyword_index import term_hash
-from packwise.stores.linking import index_urls, target_of
-from packwise.stores.pack.schema import now
-from packwise.stores.pagerank import pagerank
+from packwise.stores.entity_extraction import AliasChange, current_rules
+from packwise.stores.lifecycle import utc_now
+from packwise.stores.links import index_urls, pagerank, target_of
 from packwise.stores.qdrant.entity_points import (
-    TOLD_FIELDS,
+    FINDINGS_FIELDS,
     DocumentRow,
     Tally,
+    findings_point,
     first_aliases,
     linked_from,
-    told_point,
 )
 from packwise.stores.qdrant.layout import (
     NEVER,
@@ -113,7 +111,7 @@ class QdrantCommit:
     def __post_init__(self) -> None:
         remaining = {name: row for name, row in self.live.items() if name not in self.removed}
         # Entities that were found by other rules are all found again; their points end.
-        self._known = self.state if self.state and self.state.rules == names.RULES else None
+        self._known = self.state if self.state and self.state.rules == current_rules() else None
         self._before = _DocumentSet(self.live if self._known else {})
         self._after = _DocumentSet({**remaining, **self.staged})
         replaced = [self.live[name] for name in self.staged if name in self.live]
@@ -191,8 +189,8 @@ class QdrantCommit:
             records = self.reader.find(state, has(tag("passages")), ["owner"])
             return {record.id for record in records if record.payload["owner"] in remaining}
         keys: set[int] = set()
-        change = turnover(before.aliases, after.aliases)
-        for batch in batched(sorted(change.went)):
+        change = AliasChange(before.aliases, after.aliases)
+        for batch in batched(change.removed):
             wanted = [has_any(tag("mentions", alias) for alias in batch)]
             keys.update(
                 record.payload["passage"]
@@ -207,18 +205,19 @@ class QdrantCommit:
         for rows in batched(relinked):
             owned = [_owned_by(rows), *has(tag("passages"))]
             keys.update(record.id for record in self.reader.find(state, owned, ["born"]))
-        if change.any_came:
+        if change.any_added:
             records = self.reader.find(state, has(tag("passages")), ["text", "owner"])
             keys.update(
                 record.id
                 for record in records
-                if record.payload["owner"] in remaining and change.appears(record.payload["text"])
+                if record.payload["owner"] in remaining
+                and change.appears_in(record.payload["text"])
             )
         return keys
 
     def _findings(self, conditions: Sequence[Any]) -> Iterable[Any]:
         """What was found in passages before, unless it is all found again."""
-        return self.reader.find(self._known, conditions, TOLD_FIELDS) if self._known else ()
+        return self.reader.find(self._known, conditions, FINDINGS_FIELDS) if self._known else ()
 
     def _entity_point(self, record: Any) -> Payload:
         """What a passage mentions and states, as a point of the new generation."""
@@ -231,7 +230,7 @@ class QdrantCommit:
         ]
         linked = linked_from(record.payload, links, self._after.first_aliases)
         aliases = self._after.aliases
-        return told_point(record.id, record.payload, aliases, linked, self._generation)
+        return findings_point(record.id, record.payload, aliases, linked, self._generation)
 
     def _write_entities(self) -> None:
         before, after = self._before, self._after
@@ -331,9 +330,9 @@ class QdrantCommit:
             terms=self._terms,
             weighed=self.assumed_length,
             analyzer=ANALYZER,
-            rules=names.RULES,
-            created_at=self.previous.created_at if self.previous else now(),
-            updated_at=now(),
+            rules=current_rules(),
+            created_at=self.previous.created_at if self.previous else utc_now(),
+            updated_at=utc_now(),
             committed=time.time(),
         )
 

@@ -1,8 +1,7 @@
-"""What a commit finds passages to tell of entities, as points, and the entities it adds up to.
+"""What a commit finds in passages, as points, and the entities that adds up to.
 
 Only what can have changed is read again; the entities it touches are added to and taken
-from. A passage tells what ``stores.naming`` finds in it, and mentions what its author
-linked from it.
+from. A passage also mentions what its author linked from it.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any
 from packwise.documents import Passage
 from packwise.language.entities import AliasIndex
 from packwise.language.names import Kind, title_aliases
-from packwise.stores.entity_extraction import read_extraction, told_by
+from packwise.stores.entity_extraction import find_in_passage, read_extraction
 from packwise.stores.qdrant.layout import NEVER, Payload, tag
 from packwise.stores.qdrant.points import read_passage
 
 DERIVED = ("told", "entity", "part")
 """Kinds of points that a commit makes, and that a commit that was killed leaves over."""
 
-TOLD_FIELDS = ["passage", "owner", "mentions", "facts", "relations"]
+FINDINGS_FIELDS = ["passage", "owner", "mentions", "facts", "relations"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +36,19 @@ class DocumentRow:
     links: tuple[tuple[str, str, int], ...] = ()
 
 
-def told_point(
+def findings_point(
     passage_key: int,
     payload: Mapping[str, Any],
     aliases: AliasIndex,
     linked: Mapping[str, str],
     generation: int,
 ) -> Payload:
-    """What a passage tells; ``linked`` are keys and titles of what it links to."""
+    """What a passage says; ``linked`` are keys and titles of what it links to."""
     passage: Passage = read_passage(payload)
     extraction = payload.get("extraction")
-    told = told_by(passage, aliases, read_extraction(extraction) if extraction else None)
-    mentions = [[m.key, m.label, m.kind, m.sure, m.description, False] for m in told.mentions]
-    named = {mention.key for mention in told.mentions}
+    found = find_in_passage(passage, aliases, read_extraction(extraction) if extraction else None)
+    mentions = [[m.key, m.label, m.kind, m.sure, m.description, False] for m in found.mentions]
+    named = {mention.key for mention in found.mentions}
     mentions += [
         [key, title, Kind.TITLE.value, True, "", True]
         for key, title in linked.items()
@@ -65,15 +64,15 @@ def told_point(
         "docTitle": payload["docTitle"],
         "orderIndex": payload["orderIndex"],
         "mentions": mentions,
-        "facts": [[fact.key, fact.text] for fact in told.facts],
-        "labels": {fact.key: fact.label for fact in told.facts},
-        "relations": [[t.source, t.relation, t.target, t.context] for t in told.relations],
+        "facts": [[fact.key, fact.text] for fact in found.facts],
+        "labels": {fact.key: fact.label for fact in found.facts},
+        "relations": [[r.source, r.relation, r.target, r.context] for r in found.relations],
         "tags": [
             tag("told by", passage_key),
             tag("owner", payload["owner"]),
             *(tag("mentions", mention[0]) for mention in mentions),
-            *{tag("about", fact.key): None for fact in told.facts},
-            *{tag("ties", end): None for t in told.relations for end in (t.source, t.target)},
+            *{tag("about", fact.key): None for fact in found.facts},
+            *{tag("ties", end): None for r in found.relations for end in (r.source, r.target)},
         ],
     }
 
@@ -130,26 +129,26 @@ class Tally:
 
     _changes: dict[str, _Change] = field(default_factory=dict[str, _Change])
 
-    def add(self, told: Mapping[str, Any]) -> None:
-        """A passage that tells this is new."""
-        for key, label, kind, sure, description, linked in told["mentions"]:
+    def add(self, findings: Mapping[str, Any]) -> None:
+        """A passage with these findings is new."""
+        for key, label, kind, sure, description, linked in findings["mentions"]:
             change = self._count(key, 1, sure)
             if not linked:
                 change.name(label, kind, description)
-        labels = told.get("labels", {})
-        for key, _ in told["facts"]:
+        labels = findings.get("labels", {})
+        for key, _ in findings["facts"]:
             change = self._changes.setdefault(key, _Change())
             change.stated += 1
             change.name(labels.get(key, key), Kind.TERM.value)
-        self._tie(told, 1)
+        self._count_relations(findings, 1)
 
-    def remove(self, told: Mapping[str, Any]) -> None:
-        """A passage that told this is gone, or tells something else now."""
-        for key, _, _, sure, *_ in told["mentions"]:
+    def remove(self, findings: Mapping[str, Any]) -> None:
+        """A passage with these findings is gone, or has others now."""
+        for key, _, _, sure, *_ in findings["mentions"]:
             self._count(key, -1, sure)
-        for key, _ in told["facts"]:
+        for key, _ in findings["facts"]:
             self._changes.setdefault(key, _Change()).stated -= 1
-        self._tie(told, -1)
+        self._count_relations(findings, -1)
 
     def titles(self, keys: Iterable[str]) -> None:
         """The documents that these entities title have changed."""
@@ -167,7 +166,7 @@ class Tally:
         titled: Sequence[tuple[str, str]],
         generation: int,
     ) -> Payload | None:
-        """The entity as it is now; ``None`` when nothing speaks of it any more."""
+        """The entity as it is now; ``None`` when nothing mentions it any more."""
         change = self._changes[key]
         before = old or {"count": 0, "sure": 0, "stated": 0}
         count, sure = before["count"] + change.passages, before["sure"] + change.sure
@@ -205,7 +204,7 @@ class Tally:
         change.sure += passages * bool(sure)
         return change
 
-    def _tie(self, told: Mapping[str, Any], by: int) -> None:
-        for source, _, target, _ in told["relations"]:
+    def _count_relations(self, findings: Mapping[str, Any], by: int) -> None:
+        for source, _, target, _ in findings["relations"]:
             for end in (source, target):
                 self._changes.setdefault(end, _Change()).stated += by

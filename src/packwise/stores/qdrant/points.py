@@ -15,11 +15,11 @@ from packwise.documents import Document, Link, Passage, passage_id
 from packwise.language.analyzer import terms
 from packwise.language.names import Extraction
 from packwise.stores.base import DocumentSummary
+from packwise.stores.checks import normalised, storable
 from packwise.stores.entity_extraction import extraction_payload
-from packwise.stores.pack.rows import groups, normalised, storable
 from packwise.stores.qdrant.layout import DENSE, NEVER, Payload, has, has_any, tag
 from packwise.stores.qdrant.statistics import pack_terms
-from packwise.stores.serialization import links_text, read_links, read_sections, sections_text
+from packwise.stores.records import groups, links_text, read_links, read_sections, sections_text
 
 _PASSAGE = {
     "document": "document",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from qdrant_client import models
 
 from packwise.errors import StoreError, StoreMissing
-from packwise.stores.keyword_index import term_hash
+from packwise.stores.bm25 import term_hash
 from packwise.stores.qdrant.layout import (
     DENSE,
     STATE,

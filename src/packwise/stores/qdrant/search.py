@@ -10,8 +10,7 @@ from qdrant_client import models
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.stores.base import Key, Match, TermStatistics, Vectors
-from packwise.stores.checks import question_vector
-from packwise.stores.pack.rows import storable
+from packwise.stores.checks import question_vector, storable
 from packwise.stores.qdrant.layout import (
     DENSE,
     HNSW_EF_SEARCH,

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from qdrant_client import models
 
-from packwise.stores.bm25 import K1, B, idf
-from packwise.stores.keyword_index import term_hash
+from packwise.stores.bm25 import K1, B, idf, term_hash
 
 TABLE_PARTS = 64
 """A table of numbers by name (passages per term, PageRank per document) is split by hash into

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from qdrant_client import models
 
 from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing, UsageError
-from packwise.language.names import Extraction
 from packwise.stores.base import DocumentSummary, Key, StoreInfo, Vectors
-from packwise.stores.context_managers import Closing
+from packwise.stores.checks import storable
 from packwise.stores.entity_extraction import read_extraction
-from packwise.stores.linking import index_urls, target_of
-from packwise.stores.pack.rows import storable
-from packwise.stores.qdrant.knowledge import Knowledge
+from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
+from packwise.stores.lifecycle import Closeable
+from packwise.stores.links import index_urls, target_of
+from packwise.stores.qdrant.knowledge import QdrantKnowledge
 from packwise.stores.qdrant.layout import (
     DENSE,
     Fields,
@@ -39,8 +39,10 @@ from packwise.stores.qdrant.reader import QdrantReader
 from packwise.stores.qdrant.search import QdrantSearch, store_keys
 from packwise.stores.qdrant.server import Address, Server, parse_address
 from packwise.stores.qdrant.writer import QdrantWriter
-from packwise.stores.serialization import LinkParts, read_links
+from packwise.stores.records import LinkParts, read_links
 from packwise.stores.transfer import Content
+
+_T = TypeVar("_T")
 
 
 def open_qdrant(argument: str) -> QdrantStore:
@@ -60,7 +62,7 @@ def create_or_open_qdrant(argument: str) -> QdrantStore:
     return QdrantStore(Server.connect(address), address)
 
 
-class QdrantStore(Closing, QdrantSearch, Knowledge):
+class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
     """One store in Qdrant. Thread-safe; the next call after a build sees its result."""
 
     def __init__(self, server: Server, address: Address) -> None:
@@ -193,14 +195,10 @@ class QdrantStore(Closing, QdrantSearch, Knowledge):
         names = [storable(name) for name in dict.fromkeys(document_ids)]
         return self._reader.consistently(lambda state: self._reader.numbers(state, "ranks", names))
 
-    def extractions(self, keys: Sequence[Key]) -> Mapping[Key, Extraction]:
-        """What a language model extracted from these passages."""
-        records = self._passage_records(keys, ["extraction"])
-        return {
-            record.id: read_extraction(record.payload["extraction"])
-            for record in records
-            if record.payload.get("extraction")
-        }
+    def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
+        return self._reader.consistently(
+            lambda state: read(QdrantKnowledge(self._reader, state)), checked=True
+        )
 
     def contents(self, document_ids: Sequence[str]) -> Mapping[str, Content]:
         """Many documents at once, each with its passages and vectors."""

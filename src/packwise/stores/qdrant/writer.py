@@ -12,13 +12,18 @@ from qdrant_client import models
 
 from packwise.documents import Document, Passage
 from packwise.errors import StoreError, UsageError
-from packwise.language import names
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
-from packwise.stores.checks import Identity, embedders_would_mix, other_embedder, passage_vectors
-from packwise.stores.context_managers import Build
-from packwise.stores.entity_extraction import check_extractions
-from packwise.stores.pack.rows import checked, passage_of, storable, to_half
+from packwise.stores.checks import (
+    Identity,
+    embedders_would_mix,
+    other_embedder,
+    passage_vectors,
+    storable,
+    to_half,
+)
+from packwise.stores.entity_extraction import check_extractions, current_rules
+from packwise.stores.lifecycle import StagedBuild
 from packwise.stores.qdrant.commit import QdrantCommit
 from packwise.stores.qdrant.entity_points import DERIVED, DocumentRow
 from packwise.stores.qdrant.layout import (
@@ -44,14 +49,14 @@ from packwise.stores.qdrant.points import document_point, passage_point, read_ve
 from packwise.stores.qdrant.reader import QdrantReader
 from packwise.stores.qdrant.server import Address, Server
 from packwise.stores.qdrant.statistics import sparse_vector
-from packwise.stores.serialization import read_links
+from packwise.stores.records import checked_document, passage_of, read_links
 
 _FLUSH_POINTS = 256
 _FLUSH_SECONDS = 2.0
 _ROW_FIELDS = ["id", "title", "url", "sourceHash", "bytes", "links"]
 
 
-class QdrantWriter(Build):
+class QdrantWriter(StagedBuild):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -128,7 +133,7 @@ class QdrantWriter(Build):
         rows = to_half(passage_vectors(document.id, len(passages), vectors, dim)).astype(np.float32)
         check_extractions(document.id, passages, extractions)
         extracted = {extraction.order_index: extraction for extraction in extractions}
-        document, checked_rows = checked(document, passages, version)
+        document, checked_rows = checked_document(document, passages, version)
         with self._guard:
             self._check_open()
             if document.id in self._staged:
@@ -167,7 +172,7 @@ class QdrantWriter(Build):
                 raise embedders_would_mix(previous.documents, previous.identity)
             changed = sum(name in self._live for name in staged)
             passages = self._state.passages if self._state else 0
-            if staged or removed or not self._state or self._state.rules != names.RULES:
+            if staged or removed or not self._state or self._state.rules != current_rules():
                 state = QdrantCommit(
                     server=self._server,
                     alias=self._address.collection,

@@ -1,6 +1,12 @@
-"""PageRank by power iteration, over links given as two arrays."""
+"""Where links lead, and PageRank over them.
+
+A link leads to the document of that id, else the one at that URL, else the same for the link
+without its fragment. A document's link to itself leads nowhere.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +14,27 @@ from numpy.typing import NDArray
 DAMPING = 0.85
 TOLERANCE = 1e-10
 MOST_ROUNDS = 1000
+
+
+def index_urls(documents: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """URL to document id, from (id, url); of several at one URL the first id counts."""
+    urls: dict[str, str] = {}
+    for name, url in documents:
+        if url:
+            urls[url] = min(name, urls.get(url, name))
+    return urls
+
+
+def target_of(
+    href: str, source: str, ids: Mapping[str, object] | set[str], urls: Mapping[str, str]
+) -> str | None:
+    """The document a link of ``source`` leads to, if any."""
+    page = href.partition("#")[0]
+    for name in (href, page):
+        found = name if name in ids else urls.get(name) if name else None
+        if found is not None:
+            return None if found == source else found
+    return None
 
 
 def pagerank(
@@ -42,6 +69,17 @@ def pagerank(
         if moved < TOLERANCE:
             break
     return rank
+
+
+def document_ranks(
+    documents: Sequence[int], links: Iterable[tuple[int, int]]
+) -> list[tuple[int, float]]:
+    """Each document (keys, ascending) with its PageRank over links between keys."""
+    keys = np.array(documents, dtype=np.int64)
+    pairs = np.array(list(links), dtype=np.int64).reshape(-1, 2)
+    at = np.searchsorted(keys, pairs)
+    ranks = pagerank(len(keys), at[:, 0], at[:, 1])
+    return list(zip(documents, ranks.tolist(), strict=True))
 
 
 def _start(nodes: int, personalisation: NDArray[np.float64] | None) -> NDArray[np.float64]:

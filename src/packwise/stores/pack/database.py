@@ -1,0 +1,320 @@
+"""``pack.sqlite``: opening it, its schema version, its state, and connections for readers.
+
+A schema version is a row of ``migrations``. A reader accepts older packs, a build brings them
+up to date, and a newer one needs an upgrade of packwise.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from packwise.errors import NotAStore, StoreError, StoreMissing
+from packwise.stores.checks import EmbedderIdentity
+from packwise.stores.lifecycle import utc_now
+from packwise.stores.pack import schema
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA
+
+__all__ = ["KNOWLEDGE_SCHEMA"]
+
+DATABASE = "pack.sqlite"
+APPLICATION_ID = 0x506B5773
+_WAIT_SECONDS = 30.0
+
+# SQLite forbids even closing a connection in a child of the process that opened it.
+_inherited: list[list[_Lent]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One state of a pack; ``token`` differs between states with the same number."""
+
+    number: int
+    token: str
+    dim: int
+    passages: int
+
+    @property
+    def version(self) -> str:
+        return f"{self.number}-{self.token}"
+
+
+@dataclass(frozen=True, slots=True)
+class PackState:
+    """What the last finished build left; ``generation`` 0 when there was none."""
+
+    generation: int
+    token: str
+    embedder: EmbedderIdentity
+    documents: int
+    passages: int
+    links: int
+    created_at: str
+    updated_at: str
+
+    @property
+    def index(self) -> Generation:
+        return Generation(self.generation, self.token, self.embedder.dim, self.passages)
+
+
+def read_state(connection: sqlite3.Connection) -> PackState | None:
+    """The state of a pack; ``None`` before its first build wrote anything."""
+    row = connection.execute(
+        "SELECT p.generation, p.token, e.name, e.version, e.dim, p.documents, p.passages,"
+        " p.links, p.created_at, p.updated_at"
+        " FROM pack AS p LEFT JOIN embedders AS e ON e.key = p.embedder"
+    ).fetchone()
+    if row is None:
+        return None
+    generation, token, name, version, dim, *rest = row
+    embedder = EmbedderIdentity() if name is None else EmbedderIdentity(name, version, dim)
+    return PackState(generation, token, embedder, *rest)
+
+
+def finished_state(connection: sqlite3.Connection, folder: Path) -> PackState:
+    """The state after a finished build. Raises ``StoreMissing`` where none has finished."""
+    state = read_state(connection)
+    if state is None or state.generation == 0:
+        raise _unfinished(folder)
+    return state
+
+
+def connect_reader(folder: Path) -> sqlite3.Connection:
+    """A connection that cannot write. Raises ``NotAStore`` on a file that is not a database,
+    ``StoreError`` on a damaged one."""
+    database = folder / DATABASE
+    if not database.is_file():
+        raise StoreMissing(
+            f"there is no pack at {folder}", fix=f"packwise build SOURCE --out {folder}"
+        )
+    try:
+        connection = _open(database, "mode=ro")
+    except sqlite3.OperationalError as error:
+        # WAL needs its two side files. Where they are missing and cannot be made, no one can
+        # be writing either, so the file may be opened as immutable.
+        log = database.with_name(f"{DATABASE}-wal")
+        if log.exists() and log.stat().st_size > 0:
+            raise StoreError(
+                f"cannot read {database}: {error}", fix="make the folder readable and writable"
+            ) from error
+        connection = _open(database, "mode=ro&immutable=1")
+    except sqlite3.DatabaseError as error:
+        raise _unreadable(folder, error) from error
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def connect_writer(folder: Path) -> sqlite3.Connection:
+    """A connection that writes durably; makes the database when there is none.
+
+    A database that is not a pack's is left as it is: raises ``NotAStore``.
+    """
+    try:
+        connection = _open(folder / DATABASE, "mode=rwc")
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError as error:
+        raise _unreadable(folder, error) from error
+    try:
+        if is_blank(connection):
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        else:
+            check_schema(connection, folder)
+        for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {setting}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(database: Path, options: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"file:{quote(str(database.absolute()))}?{options}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=_WAIT_SECONDS,
+    )
+    try:
+        # SQLite opens lazily: only a read shows what the file is.
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def tables(connection: sqlite3.Connection) -> frozenset[str]:
+    """The names of the tables that are there."""
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    return frozenset(name for (name,) in rows)
+
+
+def is_blank(connection: sqlite3.Connection) -> bool:
+    """Whether the database was made but nothing was ever put into it."""
+    return not tables(connection)
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """The version of the tables; 0 for a database without any."""
+    if "migrations" not in tables(connection):
+        return 0
+    return connection.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone()[0]
+
+
+def check_pack(connection: sqlite3.Connection, folder: Path) -> int:
+    """The schema version of a pack that can be read here, else an error that says what to do."""
+    if is_blank(connection):
+        raise _unfinished(folder)
+    return check_schema(connection, folder)
+
+
+def check_schema(connection: sqlite3.Connection, folder: Path) -> int:
+    """The same for a database that is not blank."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    version = schema_version(connection)
+    if application != APPLICATION_ID or version == 0:
+        raise _foreign(folder)
+    newest = schema.MIGRATIONS[-1].version
+    if version > newest:
+        raise StoreError(
+            f"{folder} has schema version {version}, this packwise knows up to {newest}",
+            fix="upgrade packwise",
+        )
+    return version
+
+
+def migrate(connection: sqlite3.Connection) -> list[int]:
+    """Bring the tables up to date in one transaction; the versions that were applied."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        done = schema_version(connection)
+        missing = [migration for migration in schema.MIGRATIONS if migration.version > done]
+        if done == 0:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(
+                "CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)"
+            )
+        for migration in missing:
+            for statement in migration.statements:
+                connection.execute(statement)
+            connection.execute(
+                "INSERT INTO migrations (version, applied_at) VALUES (?, ?)",
+                (migration.version, utc_now()),
+            )
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return [migration.version for migration in missing]
+
+
+def _unfinished(folder: Path) -> StoreMissing:
+    return StoreMissing(
+        f"{folder} holds an unfinished build and no pack yet",
+        fix=f"packwise build SOURCE --out {folder} goes on where it stopped",
+    )
+
+
+def _unreadable(folder: Path, error: sqlite3.DatabaseError) -> StoreError:
+    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+        return _foreign(folder)
+    return StoreError(
+        f"{folder / DATABASE} is damaged: {error}",
+        fix=f"move {folder} away, and put back a copy or build it again",
+    )
+
+
+def _foreign(folder: Path) -> NotAStore:
+    return NotAStore(
+        f"{folder / DATABASE} is not the database of a pack",
+        fix="name another folder, or move that file away",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lent:
+    connection: sqlite3.Connection
+    file: tuple[int, int] | None
+
+
+class Connections:
+    """Lends each caller a connection of its own and takes it back."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._idle: list[_Lent] = []
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def snapshot(self) -> Generator[sqlite3.Connection]:
+        """A connection that sees one state of the pack as long as it is held."""
+        lent = self._take()
+        try:
+            lent.connection.execute("BEGIN")
+            try:
+                yield lent.connection
+            finally:
+                lent.connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise StoreError(
+                f"cannot read {self._folder}: {error}",
+                fix=f"packwise pack validate {self._folder}",
+            ) from error
+        finally:
+            self._give_back(lent)
+
+    def close(self) -> None:
+        """Close what is idle now, and the rest as it comes back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for entry in idle:
+            entry.connection.close()
+
+    def _take(self) -> _Lent:
+        file = self._file()
+        with self._lock:
+            if self._closed:
+                raise StoreError(f"{self._folder} is closed", fix="open it again")
+            if self._process != os.getpid():
+                _inherited.append(self._idle)
+                self._idle, self._process = [], os.getpid()
+            while self._idle:
+                entry = self._idle.pop()
+                # Where the pack was replaced by another, the old file is still open here.
+                if file is None or entry.file == file:
+                    return entry
+                entry.connection.close()
+        connection = connect_reader(self._folder)
+        try:
+            check_pack(connection, self._folder)
+        except BaseException:
+            connection.close()
+            raise
+        return _Lent(connection, file)
+
+    def _file(self) -> tuple[int, int] | None:
+        try:
+            status = (self._folder / DATABASE).stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    def _give_back(self, entry: _Lent) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(entry)
+                return
+        entry.connection.close()
