@@ -20,7 +20,7 @@ from packwise.answering.answer import (
     GRAPH_QUERY,
     SYNTHESIS_MAX_TOKENS,
     Answer,
-    AskRequest,
+    AnswerRequest,
     Finding,
     NumberedPassage,
 )
@@ -325,7 +325,7 @@ class KnowledgeGraphAgent:
     def _ask(self, question: str, max_results: int, **more: Any) -> Answer:
         if self._no_model:
             more["notes"] = (*more.get("notes", ()), self._no_model)
-        request = AskRequest(
+        request = AnswerRequest(
             max_results=max_results,
             expansion="llm" if self._on("enable_multi_query") else "off",
             graph=None if self._on("enable_reranker") else False,

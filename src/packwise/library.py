@@ -29,7 +29,7 @@ from packwise.stores.checks import check_store_embedder
 from packwise.stores.locate import open_store
 
 if TYPE_CHECKING:
-    from packwise.answering.answer import Answer, AskRequest, Tools
+    from packwise.answering.answer import Answer, AnswerRequest, Tools
     from packwise.context.packer import Context
     from packwise.models.llm import LanguageModel
 
@@ -217,7 +217,7 @@ class Library:
 
         return asking.ask_stream(self._tools(), question, self._request(options))
 
-    def answer(self, question: str, request: AskRequest) -> Answer:
+    def answer(self, question: str, request: AnswerRequest) -> Answer:
         """``ask`` with every field of the request, for callers that bring their own evidence."""
         from packwise.answering import asking
 
@@ -239,13 +239,13 @@ class Library:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _request(self, options: AskOptions) -> AskRequest:
-        from packwise.answering.answer import AskRequest
+    def _request(self, options: AskOptions) -> AnswerRequest:
+        from packwise.answering.answer import AnswerRequest
 
         given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
         given.setdefault("expansion", self._settings.expansion)
         given.setdefault("synthesis", self._settings.synthesis == "auto")
-        return AskRequest(**given)
+        return AnswerRequest(**given)
 
     def _tools(self) -> Tools:
         from packwise.answering.answer import Tools

@@ -153,7 +153,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskRequest:
+class AnswerRequest:
     """How to answer a question.
 
     max_results      articles the answer may use (1 to 20)

@@ -19,7 +19,7 @@ from packwise.answering.answer import (
     GATED,
     NOT_ANSWERED,
     Answer,
-    AskRequest,
+    AnswerRequest,
     Citation,
     NumberedPassage,
     Tools,
@@ -47,7 +47,7 @@ from packwise.trace import Trace
 NO_SENTENCE = "The passages that were found hold no sentence that answers this."
 
 
-def ask(tools: Tools, question: str, options: AskRequest) -> Answer:
+def ask(tools: Tools, question: str, options: AnswerRequest) -> Answer:
     """The answer to a question. Raises ``UsageError`` on an empty question."""
     *_, answer = _AskRun(tools, question, options).pieces(streaming=False)
     assert isinstance(answer, Answer)
@@ -55,7 +55,7 @@ def ask(tools: Tools, question: str, options: AskRequest) -> Answer:
 
 
 def ask_stream(
-    tools: Tools, question: str, options: AskRequest
+    tools: Tools, question: str, options: AnswerRequest
 ) -> Generator[str | Answer, None, None]:
     """The answer's text piece by piece as it is written, then the ``Answer`` itself.
 
@@ -68,7 +68,7 @@ def ask_stream(
 class _AskRun:
     """The steps for one question."""
 
-    def __init__(self, tools: Tools, question: str, options: AskRequest) -> None:
+    def __init__(self, tools: Tools, question: str, options: AnswerRequest) -> None:
         cleaned = synthesis.clean(question)
         if not cleaned.strip():
             raise UsageError("the question is empty", fix="ask with at least one word")

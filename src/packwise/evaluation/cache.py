@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # must never be measured on the passages of the old one.
 BUILD_CODE = (
     *("documents.py", "sources", "language", "chunking.py", "guard.py"),
-    "stores/pack/schema.py",
+    "stores/pack/sql",
 )
 
 
@@ -104,6 +104,7 @@ def _code_hash() -> str:
     digest = hashlib.blake2b(digest_size=16)
     package = Path(packwise.__file__).parent
     for name in BUILD_CODE:
-        for path in sorted((package / name).glob("*.py")) or [package / name]:
+        place = package / name
+        for path in sorted(place.glob("*.[ps]*")) if place.is_dir() else [place]:
             digest.update(path.read_bytes())
     return digest.hexdigest()

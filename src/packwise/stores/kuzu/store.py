@@ -187,7 +187,7 @@ class KuzuStore(Closeable, KnowledgeReader):
                 links=state.links,
                 size_bytes=self._path.stat().st_size,
                 details={
-                    "made_by": "packwise" if state.own else "the earlier system",
+                    "made_by": "packwise" if state.own else "agent-kgpacks",
                     "analyzer": ANALYZER,
                     "vector_index": INDEX if snapshot.has_vector_index else "none",
                     "unresolved_links": str(state.unresolved),

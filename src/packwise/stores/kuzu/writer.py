@@ -127,7 +127,7 @@ class KuzuWriter(StagedBuild):
             return
         if not state.own:
             raise StoreError(
-                f"{self._path} is a pack of the earlier system, which is only read",
+                f"{self._path} is a pack of agent-kgpacks, which is only read",
                 fix=f"packwise pack import {self._path} --out PACK",
             )
         if state.identity == identity or not state.identity.dim or allow_mismatch:

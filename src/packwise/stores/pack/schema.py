@@ -1,142 +1,24 @@
-"""The tables of ``pack.sqlite``, as numbered steps that lead from one version to the next."""
+"""The tables of ``pack.sqlite``: one SQL file per version, with the steps from the one before."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
+
+KNOWLEDGE_SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaMigration:
-    """The statements that lead from the version before to this one."""
+    """The statements that lead from the previous version to this one."""
 
     version: int
     statements: tuple[str, ...]
 
 
-_FIRST = (
-    """CREATE TABLE embedders (
-        key INTEGER PRIMARY KEY, name TEXT NOT NULL, version TEXT NOT NULL, dim INTEGER NOT NULL,
-        UNIQUE (name, version, dim)
-    )""",
-    # One row; generation 0 means that no build has been finished yet.
-    """CREATE TABLE pack (
-        only INTEGER PRIMARY KEY CHECK (only = 1), generation INTEGER NOT NULL,
-        token TEXT NOT NULL, embedder INTEGER REFERENCES embedders (key),
-        documents INTEGER NOT NULL, passages INTEGER NOT NULL, links INTEGER NOT NULL,
-        created_at TEXT NOT NULL, updated_at TEXT NOT NULL
-    )""",
-    # text is zlib-compressed UTF-8: it is read rarely, a passage's own text often.
-    """CREATE TABLE documents (
-        key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, title TEXT NOT NULL, url TEXT NOT NULL,
-        lang TEXT NOT NULL, source_hash TEXT NOT NULL, metadata TEXT NOT NULL, text BLOB NOT NULL
-    )""",
-    # Apart from the documents: all ranks change with every build, the texts do not.
-    """CREATE TABLE ranks (
-        document INTEGER PRIMARY KEY REFERENCES documents (key) ON DELETE CASCADE,
-        pagerank REAL NOT NULL
-    )""",
-    "CREATE INDEX documents_url ON documents (url) WHERE url <> ''",
-    """CREATE TABLE document_metadata (
-        document INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
-        name TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (document, name)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX document_metadata_value ON document_metadata (name, value, document)",
-    """CREATE TABLE document_groups (
-        document INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
-        name TEXT NOT NULL, PRIMARY KEY (document, name)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE sections (
-        document INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
-        position INTEGER NOT NULL, path TEXT NOT NULL, level INTEGER NOT NULL,
-        first INTEGER NOT NULL, past INTEGER NOT NULL, blocks TEXT NOT NULL,
-        PRIMARY KEY (document, position)
-    ) WITHOUT ROWID""",
-    # page is href without its fragment; target stays NULL while no document answers to it.
-    """CREATE TABLE links (
-        document INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
-        position INTEGER NOT NULL, href TEXT NOT NULL, page TEXT NOT NULL, anchor TEXT NOT NULL,
-        first INTEGER NOT NULL, kind TEXT NOT NULL,
-        target INTEGER REFERENCES documents (key) ON DELETE SET NULL,
-        PRIMARY KEY (document, position)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX links_href ON links (href)",
-    "CREATE INDEX links_page ON links (page)",
-    "CREATE INDEX links_target ON links (target)",
-    # vector is little-endian float16, L2-normalised before rounding.
-    """CREATE TABLE vectors (
-        key INTEGER PRIMARY KEY, content_hash TEXT NOT NULL,
-        embedder INTEGER NOT NULL REFERENCES embedders (key), vector BLOB NOT NULL,
-        UNIQUE (content_hash, embedder)
-    )""",
-    # AUTOINCREMENT: a key that was handed out never comes to mean another passage.
-    """CREATE TABLE passages (
-        key INTEGER PRIMARY KEY AUTOINCREMENT,
-        document INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
-        position INTEGER NOT NULL, section_path TEXT NOT NULL, first INTEGER NOT NULL,
-        past INTEGER NOT NULL, content_hash TEXT NOT NULL, url TEXT,
-        vector INTEGER NOT NULL REFERENCES vectors (key), text TEXT NOT NULL,
-        UNIQUE (document, position)
-    )""",
-    "CREATE INDEX passages_vector ON passages (vector)",
-    # payload is the document with its passages as compressed JSON.
-    """CREATE TABLE staged (
-        id TEXT PRIMARY KEY, source_hash TEXT NOT NULL,
-        embedder INTEGER NOT NULL REFERENCES embedders (key), payload BLOB NOT NULL
-    )""",
-)
+def _migration(version: int) -> SchemaMigration:
+    text = files(__package__).joinpath(f"sql/{version}.sql").read_text("utf-8")
+    return SchemaMigration(version, tuple(part for part in text.split(";\n") if part.strip()))
 
-# What passages name. All of it follows from the texts, the titles, the links and the
-# extractions by the rules named here; another name means that it has to be found again.
-_KNOWLEDGE = (
-    """CREATE TABLE knowledge (
-        only INTEGER PRIMARY KEY CHECK (only = 1), rules TEXT NOT NULL
-    )""",
-    # known: a passage surely names it, or a document, a fact or a relation is about it.
-    """CREATE TABLE entities (
-        key INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
-        kind TEXT NOT NULL, description TEXT NOT NULL DEFAULT '',
-        passages INTEGER NOT NULL DEFAULT 0, known INTEGER NOT NULL DEFAULT 0
-    )""",
-    # linked: only a link of the author's says so, no word of the text.
-    """CREATE TABLE mentions (
-        passage INTEGER NOT NULL REFERENCES passages (key) ON DELETE CASCADE,
-        entity INTEGER NOT NULL REFERENCES entities (key) ON DELETE CASCADE,
-        sure INTEGER NOT NULL, linked INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (passage, entity)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX mentions_entity ON mentions (entity, passage)",
-    # position 0 is the whole title.
-    """CREATE TABLE aliases (
-        entity INTEGER NOT NULL REFERENCES entities (key) ON DELETE CASCADE,
-        document INTEGER NOT NULL REFERENCES documents (key) ON DELETE CASCADE,
-        position INTEGER NOT NULL, PRIMARY KEY (entity, document)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX aliases_document ON aliases (document, position)",
-    """CREATE TABLE facts (
-        passage INTEGER NOT NULL REFERENCES passages (key) ON DELETE CASCADE,
-        position INTEGER NOT NULL,
-        entity INTEGER NOT NULL REFERENCES entities (key) ON DELETE CASCADE, text TEXT NOT NULL,
-        PRIMARY KEY (passage, position)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX facts_entity ON facts (entity)",
-    """CREATE TABLE relations (
-        passage INTEGER NOT NULL REFERENCES passages (key) ON DELETE CASCADE,
-        position INTEGER NOT NULL,
-        source INTEGER NOT NULL REFERENCES entities (key) ON DELETE CASCADE,
-        relation TEXT NOT NULL,
-        target INTEGER NOT NULL REFERENCES entities (key) ON DELETE CASCADE,
-        context TEXT NOT NULL, PRIMARY KEY (passage, position)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX relations_source ON relations (source)",
-    "CREATE INDEX relations_target ON relations (target)",
-    # What a language model read in a passage, as JSON.
-    """CREATE TABLE extractions (
-        passage INTEGER PRIMARY KEY REFERENCES passages (key) ON DELETE CASCADE,
-        payload TEXT NOT NULL
-    )""",
-)
 
-KNOWLEDGE_SCHEMA = 2
-MIGRATIONS: tuple[SchemaMigration, ...] = (
-    SchemaMigration(1, _FIRST),
-    SchemaMigration(KNOWLEDGE_SCHEMA, _KNOWLEDGE),
-)
+MIGRATIONS = (_migration(1), _migration(KNOWLEDGE_SCHEMA))
