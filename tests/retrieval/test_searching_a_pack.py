@@ -115,8 +115,8 @@ def test_equal_searches_answer_equally(library):
 def test_what_looks_like_query_syntax_is_text(library, text, words):
     found = library.search(text, mode="keyword").hits
     plain = library.search(words, mode="keyword").hits if words else []
-    assert [(hit.id, hit.scores.bm25) for hit in found] == [
-        (hit.id, hit.scores.bm25) for hit in plain
+    assert [(hit.passage.id, hit.scores.bm25) for hit in found] == [
+        (hit.passage.id, hit.scores.bm25) for hit in plain
     ]
     assert bool(found) == ("key" in words)
 
