@@ -33,7 +33,7 @@ from packwise.packs import copying
 from packwise.stores.kuzu import writer as kuzu
 moment, source, target = sys.argv[1:]
 
-def die(*_):
+def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 class Watch(copying.Progress):
