@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from packwise.evaluation.runner import Ranked
+from rankers import Ranked
 
 from packwise.language.analyzer import terms
 from packwise.library import Library
