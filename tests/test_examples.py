@@ -25,6 +25,7 @@ def examples(page):
 WITH_EXAMPLES = [page for page in PAGES if any(True for _ in examples(page))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
 def test_the_examples_of_the_page_run(page, workshop, tmp_path):
     folder = workshop(tmp_path)

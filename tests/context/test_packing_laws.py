@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from packing_world import MemoryStore, candidate, cut, passage
 
 import packwise
-from packwise.candidates import Candidate, Scores
+from packwise.candidates import PACKING_POLICIES, Candidate, Scores
 from packwise.context.packer import pack
 from packwise.models.tokens import token_counter
-from packwise.settings import PACKING_POLICIES, Settings
+from packwise.settings import Settings
 
 CASES = int(os.environ.get("PACKWISE_LAW_CASES", "250"))
 WORDS = "signing key release mirror backup restore tenant disk rotate revoke how what when".split()
