@@ -10,7 +10,7 @@ from packwise.settings import Settings
 
 
 def _running() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith("packwise-")]
+    return [t.name for t in threading.enumerate() if t.name.startswith("packwise-worker-")]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

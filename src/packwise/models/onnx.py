@@ -168,7 +168,7 @@ def spread(
         else:
             reports.put(False)
 
-    workers = [threading.Thread(target=run, name=f"packwise-{n}") for n in range(threads)]
+    workers = [threading.Thread(target=run, name=f"packwise-worker-{n}") for n in range(threads)]
     started = 0
     try:
         for worker in workers:
