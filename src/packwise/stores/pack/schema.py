@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -18,7 +19,8 @@ class SchemaMigration:
 
 def _migration(version: int) -> SchemaMigration:
     text = files(__package__).joinpath(f"sql/{version}.sql").read_text("utf-8")
-    return SchemaMigration(version, tuple(part for part in text.split(";\n") if part.strip()))
+    parts = re.sub(r"(?m)^--.*\n", "", text).split(";\n")
+    return SchemaMigration(version, tuple(part.strip() for part in parts if part.strip()))
 
 
 MIGRATIONS = (_migration(1), _migration(KNOWLEDGE_SCHEMA))
