@@ -18,7 +18,7 @@ class SchemaMigration:
 
 
 def _migration(version: int) -> SchemaMigration:
-    text = files(__package__).joinpath(f"sql/{version}.sql").read_text("utf-8")
+    text = files("packwise.stores.pack").joinpath(f"sql/{version}.sql").read_text("utf-8")
     parts = re.sub(r"(?m)^--.*\n", "", text).split(";\n")
     return SchemaMigration(version, tuple(part.strip() for part in parts if part.strip()))
 
