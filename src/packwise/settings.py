@@ -208,11 +208,11 @@ class Settings:
         "the model that writes answers; empty means claude-opus-4-6",
         "the specification's model",
     )
-    sentence_judge: Literal["embedder", "off"] = setting(
-        "embedder",
-        "PACKWISE_SENTENCE_JUDGE",
-        "what, beside words, picks the sentences of an extractive answer",
-        "finds answers in other words than the question's; off is faster",
+    answer_judge: Literal["auto", "words"] = setting(
+        "auto",
+        "PACKWISE_ANSWER_JUDGE",
+        "what reads the parts of an answer without a language model; auto: the cross-encoder",
+        "it finds answers in other words than the question's; words alone is faster",
     )
     expansion: Expansion = setting(
         "off",

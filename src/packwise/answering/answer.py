@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from packwise.answering.few_shot import FewShot
 from packwise.candidates import (
@@ -21,6 +21,7 @@ from packwise.candidates import (
     Reranker,
 )
 from packwise.context.packer import Context, PackedPassage
+from packwise.documents import Passage
 from packwise.language.names import phrases
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
@@ -38,15 +39,17 @@ CYPHER = "cypher"
 EXTRACTIVE = "extractive"
 NOT_ANSWERED = "none"
 
-_NOT_COVERED = (
-    "These documents do not cover the question: nothing in them is close enough to it "
-    "(confidence {confidence}, at least {threshold} is needed)."
-)
-_NOT_HELD = (
-    "These documents probably do not hold the answer: the chance that it is in what was found is "
-    "too small (confidence {confidence}, at least {threshold} is needed)."
-)
+Certainty = Literal["likely", "unsure", "not covered"]
+
+LIKELY = 0.6
+"""From this probability on an answer is called likely."""
+NOT_COVERED = 0.1
+"""Below this probability no answer is shown."""
+
+_NOT_COVERED = "These documents do not seem to cover the question."
+_CLOSEST = "Here is the closest passage, from {where}:"
 _NOTHING_FOUND = "These documents do not cover the question: nothing was found in them."
+_CLOSEST_CHARACTERS = 300
 
 SYNTHESIS_MAX_TOKENS = 1024
 MOST_ENTITIES = 20
@@ -86,6 +89,20 @@ class Citation:
             text=passage.text,
         )
 
+    @classmethod
+    def of_passage(cls, marker: int, passage: Passage) -> Citation:
+        """A stored passage that is not in the context."""
+        return cls(
+            marker=marker,
+            id=passage.id,
+            ids=(passage.id,),
+            document=passage.document,
+            title=passage.doc_title or passage.document,
+            section_path=passage.section_path,
+            url=passage.url,
+            text=passage.text,
+        )
+
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "ids": list(self.ids), "section_path": list(self.section_path)}
 
@@ -98,8 +115,10 @@ class Answer:
     ``confidence_gated_fallback`` when the store holds nothing on the question. ``answered_by``
     is the name of the language model, ``extractive`` for sentences of the documents, ``none``
     if there is no answer. ``degraded`` has one line for each step that failed or was skipped.
-    ``confidence`` is that of the search; ``probability`` is the calibrated probability that the
-    store holds the answer, if it is known.
+
+    ``probability`` is that of the answer being right, ``certainty`` the word for it: ``likely``,
+    ``unsure``, or ``not covered`` if the store does not answer. ``confidence`` is that of the
+    search, on the scale of the confidence gate.
     """
 
     question: str
@@ -111,11 +130,18 @@ class Answer:
     facts: tuple[str, ...] = ()
     usage: Usage = NO_USAGE
     confidence: float = 0.0
-    probability: float | None = None
+    probability: float = 0.0
     degraded: tuple[str, ...] = ()
     trace: Trace | None = None
     context: Context | None = None
     cypher_query: str | None = None
+
+    @property
+    def certainty(self) -> Certainty:
+        """How sure the answer is, in words that one can act on."""
+        if self.query_type == GATED or self.answered_by == NOT_ANSWERED:
+            return "not covered"
+        return "likely" if self.probability >= LIKELY else "unsure"
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -134,8 +160,9 @@ class Answer:
             "cypher_query": self.cypher_query,
             "query_type": self.query_type,
             "token_usage": self.usage.as_dict(),
+            "probability": round(self.probability, 6),
+            "certainty": self.certainty,
             "confidence": round(self.confidence, 6),
-            "probability": None if self.probability is None else round(self.probability, 6),
             "degraded": list(self.degraded),
             "citations": [citation.as_dict() for citation in self.citations],
             "answered_by": self.answered_by,
@@ -253,16 +280,18 @@ def titles_of(passages: Sequence[NumberedPassage], markers: Iterable[int]) -> tu
     return tuple(dict.fromkeys(by_marker[m] for m in markers if m in by_marker))
 
 
-def refusal(ranking: Ranking, threshold: float) -> str:
-    """Why the confidence gate turns a question away."""
-    if not ranking.hits:
+def refusal(hits: Sequence[Candidate]) -> str:
+    """What is said instead of an answer: that there is none, and the closest passage."""
+    if not hits:
         return _NOTHING_FOUND
-    sure = ranking.confidence
-    # A calibrated confidence is a probability, not a similarity.
-    text = _NOT_HELD if sure == ranking.probability else _NOT_COVERED
-    # Two different figures must not look the same.
-    digits = next((n for n in (2, 3, 4) if f"{sure:.{n}f}" != f"{threshold:.{n}f}"), 6)
-    return text.format(confidence=f"{sure:.{digits}f}", threshold=f"{threshold:.{digits}f}")
+    passage = hits[0].passage
+    where = " > ".join(
+        dict.fromkeys([passage.doc_title or passage.document, *passage.section_path])
+    )
+    text = " ".join(passage.text.split())
+    if len(text) > _CLOSEST_CHARACTERS:
+        text = text[:_CLOSEST_CHARACTERS].rsplit(" ", 1)[0] + " …"
+    return f"{_NOT_COVERED} {_CLOSEST.format(where=where)}\n\n> {text}"
 
 
 def entities_and_facts(

@@ -10,6 +10,7 @@ Every call to a language model can fail. The answer is then made without it, and
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from packwise.answering.answer import (
     EXTRACTIVE,
     GATED,
     NOT_ANSWERED,
+    NOT_COVERED,
     Answer,
     AnswerRequest,
     Citation,
@@ -27,11 +29,11 @@ from packwise.answering.answer import (
     from_context,
     refusal,
 )
-from packwise.answering.extractive import extract
+from packwise.answering.blocks import SourcePassage, with_neighbours
+from packwise.answering.extractive import ExtractedAnswer, extract
 from packwise.answering.few_shot import FewShotExample
 from packwise.answering.synthesis import WrittenAnswer
 from packwise.candidates import EXPANSIONS, Candidate
-from packwise.context.layout import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
 from packwise.errors import ModelError, SettingError, UsageError
 from packwise.language.analyzer import terms
@@ -44,6 +46,11 @@ from packwise.retrieval.fusion import MOST_TERMS, PassageScorer
 from packwise.retrieval.pipeline import Ranking
 from packwise.trace import Trace
 
+NOTHING = ExtractedAnswer()
+_READ = 8
+"""Passages that are read for an answer without a language model."""
+_READ_WHOLE = 3
+"""The first of them are read with their neighbours, so that a list they cut is whole."""
 NO_SENTENCE = "The passages that were found hold no sentence that answers this."
 
 
@@ -171,7 +178,7 @@ class _AskRun:
             found = bool(ranking.hits) and ranking.confidence >= threshold
             passed = found or bool(self._options.findings)
             stage.note(confidence=round(ranking.confidence, 6), threshold=threshold, passed=passed)
-        return None if passed else refusal(ranking, threshold)
+        return None if passed else refusal(ranking.hits)
 
     def _gated(
         self, model: LanguageModel | None, refusal: str, streaming: bool
@@ -263,8 +270,16 @@ class _AskRun:
             except ModelError as error:
                 self._degrade(f"no synthesis, sentences of the documents: {error}")
                 return None
+        # The model's answer is likely where the documents clearly hold one.
+        found = self._best_blocks(context, candidates)
         return self._answer(
-            written.text, self._options.query_type, model.name, context, candidates, written.cited
+            written.text,
+            self._options.query_type,
+            model.name,
+            context,
+            candidates,
+            written.cited,
+            found,
         )
 
     def _written(
@@ -362,25 +377,13 @@ class _AskRun:
     def _extract(self, candidates: Sequence[Candidate]) -> Answer:
         context = self._pack(candidates, None, self._options.budget)
         context.save_trace(self._settings)
-        with self._trace.stage("extract") as stage:
-            known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
-            # Sentences that were left out are a paragraph border.
-            passages = [
-                replace(item, text=item.text.replace(LINE_GAP, "\n\n").replace(GAP, "\n\n"))
-                for item in self._passages(context, candidates)
-            ]
-            by_words = self._options.mode == "keyword" or self._settings.sentence_judge == "off"
-            found = extract(
-                self._question,
-                passages,
-                statistics=self._store.term_statistics(known),
-                cross_encoder=self._cross_encoder(),
-                embedder=None if by_words else self._tools.embedder(),
-            )
-            stage.note(sentences=len(found.sentences), short=found.short is not None)
+        found = self._best_blocks(context, candidates)
         if not context.passages:
             self._degrade(f"a budget of {context.budget} tokens holds no passage")
         findings = self._findings(context)
+        if found.blocks and not findings and found.probability < NOT_COVERED:
+            assert self._ranking is not None
+            return self._answer(refusal(self._ranking.hits), GATED, NOT_ANSWERED)
         quoted = [f"{finding.text} [{finding.marker}]" for finding in findings]
         text = "\n\n".join(part for part in (*quoted, found.text) if part)
         return self._answer(
@@ -390,12 +393,45 @@ class _AskRun:
             context,
             candidates,
             (*(finding.marker for finding in findings), *found.cited),
+            found,
         )
 
+    def _best_blocks(self, context: Context, candidates: Sequence[Candidate]) -> ExtractedAnswer:
+        """The parts of the context that answer best, and how likely they are right."""
+        with self._trace.stage("extract") as stage:
+            known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
+            found = extract(
+                self._question,
+                self._sources(context, candidates),
+                signs=self._ranking.signs if self._ranking else {},
+                statistics=self._store.term_statistics(known),
+                cross_encoder=None if self._options.mode == "keyword" else self._cross_encoder(),
+            )
+            stage.note(
+                blocks=[block.kind.value for block in found.blocks],
+                short=found.short is not None,
+                probability=round(found.probability, 6),
+            )
+        return found
+
+    def _sources(self, context: Context, candidates: Sequence[Candidate]) -> list[SourcePassage]:
+        """The best ranked passages, whole. Packing may have left one out as too costly, but
+        reading it costs nothing here; it is then cited after those of the context."""
+        markers = {name: shown.marker for shown in context.passages for name in shown.ids}
+        unused = itertools.count(len(context.passages) + len(self._options.findings) + 1)
+        found: list[SourcePassage] = []
+        for rank, hit in enumerate(candidates[:_READ]):
+            passage = hit.passage
+            if rank < _READ_WHOLE:
+                near = self._store.neighbours(hit.key, 1, 1)
+                passage = with_neighbours(passage, (other for _, other in near))
+            marker = markers.get(hit.passage.id) or next(unused)
+            found.append(SourcePassage(marker, passage, hit.scores.combined, rank))
+        return found
+
     def _cross_encoder(self) -> CrossEncoder | None:
-        """The cross-encoder reads sentences too, if the search uses it."""
-        reranker = self._options.rerank or self._settings.reranker
-        if reranker != "crossencoder" or self._tools.cross_encoder is None:
+        """What reads the blocks, if it is installed and not switched off."""
+        if self._settings.answer_judge == "words" or self._tools.cross_encoder is None:
             return None
         try:
             return self._tools.cross_encoder()
@@ -411,6 +447,7 @@ class _AskRun:
         context: Context | None = None,
         candidates: Sequence[Candidate] = (),
         cited: Sequence[int] = (),
+        found: ExtractedAnswer = NOTHING,
     ) -> Answer:
         assert self._ranking is not None
         citations: tuple[Citation, ...] = ()
@@ -422,6 +459,13 @@ class _AskRun:
                     context, candidates, self._store, cited, self._options.where
                 )
             quoted = [Citation.of(passage) for passage in context.passages]
+            # A block that packing left out is shown with its whole passage.
+            shown = {citation.marker: citation.text for citation in quoted}
+            quoted += [
+                Citation.of_passage(block.source.marker, block.source.passage)
+                for block in found.blocks
+                if block.text not in shown.get(block.source.marker, "")
+            ]
             quoted += [
                 Citation(item.marker, "", (), "", item.title, (), "", item.text)
                 for item in self._findings(context)
@@ -438,7 +482,7 @@ class _AskRun:
             facts=facts,
             usage=self._usage,
             confidence=self._ranking.confidence,
-            probability=self._ranking.probability,
+            probability=1.0 if self._options.findings and context else found.probability,
             degraded=tuple(self._trace.degraded),
             trace=self._trace,
             context=context,

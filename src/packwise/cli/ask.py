@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from packwise.answering.answer import Answer, Citation
 
 _BAR = 10
-_HIGH, _FAIR = 0.7, 0.5
 
 
 @click.command()
@@ -158,7 +157,7 @@ def show(answer: Answer, *, with_text: bool = True) -> None:
     for citation in answer.citations:
         console.print(_citation_line(citation))
     console.print()
-    console.print(_confidence_line(answer))
+    console.print(_certainty_line(answer))
     for line in answer.degraded:
         note(f"note: {line}")
 
@@ -175,18 +174,18 @@ def _citation_line(citation: Citation) -> Text:
     return line
 
 
-def _confidence_line(answer: Answer) -> Text:
+def _certainty_line(answer: Answer) -> Text:
     from rich.text import Text
 
-    confidence = answer.confidence
-    filled = round(confidence * _BAR)
-    word = "high" if confidence >= _HIGH else "fair" if confidence >= _FAIR else "low"
-    style = {"high": "green", "fair": "yellow", "low": "red"}[word]
-    line = Text("confidence ", style="dim")
-    line.append("█" * filled, style=style)
-    line.append("░" * (_BAR - filled), style="dim")
-    line.append(f" {confidence:.2f} {word}", style=style)
-    by = {"extractive": "sentences from the documents", "none": "no answer"}
+    word = answer.certainty
+    style = {"likely": "green", "unsure": "yellow", "not covered": "red"}[word]
+    line = Text(word, style=style)
+    if word != "not covered":
+        filled = round(answer.probability * _BAR)
+        line.append("  " + "█" * filled, style=style)
+        line.append("░" * (_BAR - filled), style="dim")
+        line.append(f" {answer.probability:.0%} right", style=style)
+    by = {"extractive": "from the documents", "none": "no answer"}
     line.append(f"   {by.get(answer.answered_by, answer.answered_by)}", style="dim")
     if answer.usage.api_calls:
         usage = answer.usage

@@ -18,6 +18,7 @@ from packwise.cli.evaluate_selection import (
     QuestionChoice,
     check_folder_of,
     emit,
+    progress_bar,
     question_options,
     write_file,
 )
@@ -256,6 +257,33 @@ def table_command(
         lambda: {"datasets": [rankings_record(one) for one in found]},
         lambda: tables.show_table(found),
     )
+
+
+@evaluate.command("answers")
+@click.argument("store")
+@click.argument("questions_file", metavar="QUESTIONS")
+@click.option("--wrong", is_flag=True, help="Print the answers that are not right.")
+@click.option("--model", "synthesis", is_flag=True, help="Let the language model answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def answers_command(
+    store: str, questions_file: str, wrong: bool, synthesis: bool, as_json: bool
+) -> None:
+    """Ask STORE every question and count right, unsure, wrong and refused answers.
+
+    QUESTIONS has one JSON object per line: "question", and "holds", a list of alternatives of
+    which a right answer holds all texts of one: {"question": "Which port?", "holds":
+    [["9999"]]}. Without "holds" the question has no answer in the documents. "kind" groups
+    questions, "document" asks within one document.
+    """
+    from packwise.evaluation.answers import evaluate_answers, read_questions
+    from packwise.library import open_library
+
+    asked = read_questions(questions_file)
+    with open_library(store) as library, progress_bar(store, len(asked)) as advance:
+        report = evaluate_answers(
+            library, asked, synthesis=None if synthesis else False, seen=lambda _: advance(1)
+        )
+    emit(as_json, report.as_dict, lambda: tables.show_answers(report, wrong))
 
 
 for _command in (compare, ablate, questions, gate):

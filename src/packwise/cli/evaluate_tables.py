@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from packwise.evaluation.ablation import StageEffect
+    from packwise.evaluation.answers import AnswerReport
     from packwise.evaluation.experiment import Experiment
     from packwise.evaluation.regression import RegressionResult
     from packwise.evaluation.verdict import Verdict
@@ -53,6 +54,27 @@ def _size(found: Experiment) -> str:
     first = found.results[0]
     number = len(first.questions)
     return f"{clean(found.dataset.name)}, {number} questions, {first.budget:,} tokens"
+
+
+def show_answers(report: AnswerReport, wrong: bool) -> None:
+    """What became of the questions, per kind; with ``wrong``, also what was shown instead."""
+    counts = report.counts()
+    columns = list(next(iter(counts.values())))
+    table = make_table(["kind", *columns])
+    for kind, found in counts.items():
+        table.add_row(clean(kind), *(str(found[name]) for name in columns))
+    out().print(table)
+    good = report.reliability()
+    if good is not None:
+        out().print(
+            f"probability of {good.questions} answers: ECE {good.ece:.3f}, AUROC {good.auroc:.3f},"
+            f" area under risk-coverage {good.aurc:.3f}"
+        )
+    for result in report.results if wrong else ():
+        if result.answerable and result.outcome != "right":
+            shown = f"{result.outcome}, {result.certainty} {result.probability:.2f}"
+            out().print(f"\n{clean(result.question.question)}  ({shown})", markup=False)
+            out().print(clean(result.text), markup=False, style="dim")
 
 
 def show_variants(found: Experiment, only: str = "") -> None:

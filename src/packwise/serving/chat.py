@@ -42,7 +42,11 @@ _COMPLETE_QUESTION = 12
 _IMAGE = re.compile(r"(!)\[(?=[^\]\n]*\]\()")
 _MARKUP = re.compile(r"[\\`*\[\]<>]|(?<=!)\(")
 _WEB_PAGE = re.compile(r"https?://\S+$", re.IGNORECASE)
-_EXTRA = "confidence probability gate sources query_type answered_by degraded trace_id".split()
+_EXTRA = (
+    "confidence probability certainty gate sources query_type answered_by degraded trace_id".split()
+)
+    "confidence probability certainty gate sources query_type answered_by degraded trace_id".split()
+)
 
 
 @router.get("/v1/models")

@@ -17,6 +17,7 @@ from mcp.types import ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field
 
 from packwise import __version__
+from packwise.answering.answer import Certainty
 from packwise.answering.synthesis import clean
 from packwise.candidates import Filter
 from packwise.errors import PackwiseError
@@ -104,8 +105,11 @@ class ContextToolResult(_ToolResult):
 
 
 class AskToolResult(_ToolResult):
-    """An answer; ``[n]`` in it refers to the citation with that marker."""
+    """An answer; ``[n]`` in it refers to the citation with that marker. ``probability`` is that
+    of the answer being right, ``certainty`` the word for it."""
 
+    probability: float
+    certainty: Certainty
     question: str
     answer: CleanText
     query_type: str

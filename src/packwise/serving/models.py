@@ -12,6 +12,7 @@ from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from packwise.answering.answer import Certainty
 from packwise.candidates import Expansion, Fusion, GraphRanking, Mode, PackingPolicy, Reranker
 
 ShortText = Annotated[str, Field(max_length=512)]
@@ -257,8 +258,11 @@ class ContextResponse(_Scored):
 
 
 class AskResponse(_Scored):
-    """An answer with its sources."""
+    """An answer with its sources. `probability` is that of the answer being right, `certainty`
+    the word for it; `confidence` is that of the search."""
 
+    probability: float
+    certainty: Certainty
     question: str
     answer: str
     answered_by: str
@@ -282,6 +286,7 @@ class TraceResponse(_Scored):
     at: float
     question: str
     query_type: str | None = None
+    certainty: Certainty | None = None
     trace: TraceContent
 
 

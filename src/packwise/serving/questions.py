@@ -226,8 +226,9 @@ def answer_record(context: RequestContext, store: ServedStore, answer: Answer) -
                 if entry.get("attached_to") is None
             ]
         )
+    searched = next((s for s in trace["stages"] if s["name"] == "confidence"), {})
     record["gate"] = store.gate_record(
-        answer.confidence, answer.probability, found=True, stages=trace["stages"]
+        answer.confidence, searched.get("probability"), found=True, stages=trace["stages"]
     )
     trace_id = _keep(context, "ask", store, answer.question, record, trace)
     return {"store": store.name, **record, "trace": trace, "trace_id": trace_id}
@@ -236,7 +237,7 @@ def answer_record(context: RequestContext, store: ServedStore, answer: Answer) -
 def _keep(
     context: RequestContext, kind: str, store: ServedStore, question: str, record: Any, trace: Any
 ) -> str:
-    names = ("confidence", "probability", "gate", "query_type")
+    names = ("confidence", "probability", "certainty", "gate", "query_type")
     shown = {name: record[name] for name in names if name in record}
     content = {"question": question, **shown, "trace": trace}
     return context.state.traces.add(context.caller, kind, store.name, content)

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { answerGraph, graphView } from "./neighbourhood.js";
 import { budget } from "./budget.js";
 import { confidence } from "./confidence.js";
-import { clear, count, el, plural, time } from "./dom.js";
+import { clear, count, el, percent, plural, time } from "./dom.js";
 import { rankChart } from "./rank_chart.js";
 import { notice } from "./notice.js";
 import { openArticle, openPassage, safeLink } from "./panel.js";
@@ -122,9 +122,10 @@ export function mount(root, page) {
     written.classList.toggle("gated", gated);
     const took = answer.trace.stages.reduce((sum, stage) => sum + stage.ms, 0);
     const own = gated && answer.answered_by !== "none" ? " from its own knowledge, because the pack does not cover the question" : "";
-    const by = { extractive: "Sentences from the documents", none: gated ? "Held back by the confidence gate" : "No answer" }[answer.answered_by] ?? `Written by ${answer.answered_by}${own}`;
+    const by = { extractive: "From the documents", none: gated ? "Held back by the confidence gate" : "No answer" }[answer.answered_by] ?? `Written by ${answer.answered_by}${own}`;
     const spent = answer.token_usage.api_calls ? `, ${count(answer.token_usage.input_tokens)} tokens in and ${count(answer.token_usage.output_tokens)} out` : "";
-    clear(meta, `${by}${spent}. Confidence ${answer.confidence.toFixed(2)}. ${time(took)}.`);
+    clear(meta, `${by}${spent}. ${time(took)}.`);
+    if (!gated) meta.prepend(el("span", { class: `certainty ${answer.certainty}` }, answer.certainty === "likely" ? "Likely right" : "Unsure"), ` ${percent(answer.probability)}. `);
     for (const line of answer.degraded) meta.after(el("p", { class: "degraded" }, line.charAt(0).toUpperCase() + line.slice(1)));
     clear(aside, answer.citations.length
       ? [el("h2", {}, answer.citations.length === 1 ? "Source" : "Sources"), el("ol", {}, answer.citations.map((citation) => el("li", {},

@@ -1,6 +1,6 @@
 // The confidence, its threshold, and what would have happened at another one.
 
-import { clear, el, percent } from "./dom.js";
+import { clear, el } from "./dom.js";
 
 /** `use(threshold)` asks again with it. */
 export function confidence(answer, use) {
@@ -32,25 +32,18 @@ export function confidence(answer, use) {
   update(threshold);
   return [
     el("div", { class: "confidence" },
-      el("p", { class: "figure" }, el("span", { class: "big" }, value.toFixed(2)), el("span", { class: "soft" }, calibrated ? "confidence: the probability that the answer was found" : "confidence: the similarity of the best passage")),
+      el("p", { class: "figure" }, el("span", { class: "big" }, value.toFixed(2)), el("span", { class: "soft" }, calibrated ? "search confidence: the probability that the answer was found" : "search confidence: the similarity of the best passage")),
       el("div", {}, gauge, el("p", { class: "scale" }, el("span", {}, "0"), el("span", {}, "threshold"), el("span", {}, "1")), status, again,
         el("ul", { class: "figure-notes soft small" }, figures(answer, value, refuseBelow).map((line) => el("li", {}, line))))),
   ];
 }
 
 function figures(answer, value, refuseBelow) {
-  const { calibrated } = answer.gate;
-  const best = answer.trace.stages.find((stage) => stage.name === "vector")?.best;
-  const { probability } = answer;
   const lines = [];
-  if (typeof probability === "number" && !calibrated) {
-    lines.push(`The answer was found with a probability of ${percent(probability)}. The gate uses it once the pack is calibrated (packwise calibrate).`);
-  }
   if (refuseBelow) {
     lines.push(value < refuseBelow
       ? `According to the calibration, the answer is almost certainly not in the pack below ${refuseBelow.toFixed(2)}.`
       : `According to the calibration, the answer may be in the pack from ${refuseBelow.toFixed(2)} on; below that, almost certainly not.`);
   }
-  if (best) lines.push(`The best cosine was ${best.toFixed(2)}.`);
   return lines;
 }

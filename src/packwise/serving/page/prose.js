@@ -15,7 +15,20 @@ export function prose(text, cite) {
     lines = [];
   };
   let code = null;
+  let table = null;
   for (const line of text.split("\n")) {
+    if (code === null && line.startsWith("|") && line.trimEnd().endsWith("|")) {
+      paragraph();
+      list = null;
+      if (!table) blocks.push(el("div", { class: "table-scroll" }, (table = el("table", {}))));
+      const cells = line.trim().slice(1, -1).split(" | ");
+      if (!/^[\s|:-]+$/.test(line)) {
+        const kind = table.childElementCount ? "td" : "th";
+        table.append(el("tr", {}, cells.map((cell) => el(kind, {}, inline(cell.trim(), cite)))));
+      }
+      continue;
+    }
+    table = null;
     if (line.trimStart().startsWith("```")) {
       paragraph();
       list = null;

@@ -1,0 +1,357 @@
+"""Fits the model that ranks the blocks of an answer and says how likely it is right.
+
+    python benchmarks/answer_model.py collect FOLDER [SET ...]
+    python benchmarks/answer_model.py fit FOLDER [--write]
+
+``collect`` asks the tuning questions without a language model and writes, for each, the blocks
+that were considered with their features and whether each holds the answer. The sets:
+
+    TREE      benchmarks/documentation/tune/TREE.jsonl, on the pack FOLDER/TREE
+    squad2    SQuAD 2.0, half ``tune`` of the questions at even places, also unanswerable ones
+    tatqa     TAT-QA, the questions at even places, each within its own document
+
+The data of the last two is read from the folder that PACKWISE_DATA names. ``fit`` prints what
+the models give, each question ranked by a model that has not seen its set or tree, and with
+--write stores them in ``answering/block_weights.json``. Nothing here sees the questions of
+``benchmarks/documentation.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from documentation import holds
+from scipy.optimize import minimize
+
+import packwise
+from packwise.answering import asking, block_ranking
+from packwise.answering.block_ranking import RankedBlocks, answer_features
+from packwise.answering.blocks import AnswerBlock
+from packwise.answering.extractive import PARAGRAPH, expanded
+from packwise.candidates import Filter
+from packwise.evaluation.cache import cached_store
+from packwise.evaluation.data import half_of, load_dataset
+from packwise.settings import Settings
+
+QUESTIONS = Path(__file__).parent / "documentation" / "tune"
+WEIGHTS = Path(block_ranking.__file__).with_name("block_weights.json")
+JUDGES = ("cross", "words")
+SQUAD_QUESTIONS = 400
+TATQA_QUESTIONS = 240
+
+
+def main() -> None:
+    """Run the command that was asked for."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("command", choices=["collect", "fit"])
+    options.add_argument("folder", type=Path)
+    options.add_argument("sets", nargs="*")
+    options.add_argument("--write", action="store_true")
+    given = options.parse_args()
+    if given.command == "fit":
+        fit(given.folder, given.write)
+        return
+    for name in given.sets or [
+        *(path.stem for path in QUESTIONS.glob("*.jsonl")),
+        "squad2",
+        "tatqa",
+    ]:
+        rows = {"squad2": squad, "tatqa": tatqa}.get(name, documentation)(given.folder, name)
+        with (given.folder / f"{name}.blocks.jsonl").open("w", encoding="utf-8") as out:
+            for row in rows:
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+
+
+def documentation(folder: Path, tree: str) -> Iterator[dict[str, Any]]:
+    """The tuning questions over real documentation and notes."""
+    with Recorder(str(folder / tree)) as recorder:
+        for line in (QUESTIONS / f"{tree}.jsonl").read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            yield recorder.row(tree, row["question"], row)
+
+
+def squad(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """SQuAD's paragraphs; a block is right only in the paragraph that holds the answer."""
+    dataset = load_dataset(str(data("squad2")))
+    questions = [q for q in dataset.questions[::2] if half_of(q.id) == "tune"]
+    step = max(1, len(questions) // SQUAD_QUESTIONS)
+    with Recorder(str(cached_store(dataset, Settings.load()))) as recorder:
+        for question in questions[::step]:
+            right = {"holds": [[answer] for answer in question.answers]}
+            right["documents"] = list(dataset.relevant.get(question.id, ()))
+            yield recorder.row(name, question.text, right)
+
+
+def tatqa(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    """TAT-QA, each question within its own document."""
+    rows = [json.loads(line) for line in (data("tatqa") / "questions.jsonl").open()]
+    rows = rows[::2]
+    with Recorder(tatqa_pack(folder)) as recorder:
+        for row in rows[:: max(1, len(rows) // TATQA_QUESTIONS)]:
+            where = Filter(documents=(f"{row['document']}.md",))
+            yield recorder.row(name, row["question"], {"holds": [row["answers"]]}, where)
+
+
+def tatqa_pack(folder: Path) -> str:
+    """The pack of TAT-QA's documents, built if it is not there yet."""
+    target = folder / "tatqa"
+    if not (target / "pack.sqlite").exists():
+        source = folder / "tatqa-source"
+        source.mkdir(parents=True, exist_ok=True)
+        with gzip.open(data("tatqa") / "documents.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
+                (source / f"{row['_id']}.md").write_text(row["text"], encoding="utf-8")
+        packwise.build([str(source)], str(target))
+    return str(target)
+
+
+def data(name: str) -> Path:
+    return Path(os.environ["PACKWISE_DATA"]) / name
+
+
+class Recorder:
+    """Asks one store, and keeps the blocks that each answer was chosen from."""
+
+    def __init__(self, store: str) -> None:
+        self._library = packwise.open(store)
+        self._extract = asking.extract
+        self._seen: dict[str, Any] = {}
+
+    def __enter__(self) -> Recorder:
+        rank, extract = block_ranking.rank_blocks, self._extract
+
+        def ranked(*given: Any) -> RankedBlocks:
+            found = self._seen["ranked"] = rank(*given)
+            return found
+
+        def extracted(*given: Any, signs: Mapping[str, float], **more: Any) -> Any:
+            self._seen["signs"] = dict(signs)
+            return extract(*given, signs=signs, **more)
+
+        sys.modules["packwise.answering.extractive"].rank_blocks = ranked  # type: ignore[attr-defined]
+        asking.extract = extracted
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asking.extract = self._extract
+        self._library.close()
+
+    def row(
+        self, name: str, question: str, right: dict[str, Any], where: Filter = Filter()
+    ) -> dict[str, Any]:
+        """One question with its blocks."""
+        self._seen.clear()
+        answer = self._library.ask(question, synthesis=False, threshold=0.0, where=where)
+        found: RankedBlocks | None = self._seen.get("ranked")
+        blocks = found.blocks if found else ()
+        return {
+            "set": name,
+            "question": question,
+            "kind": right.get("kind", ""),
+            "answerable": bool(right["holds"]),
+            "shown": holds(answer.text, right),
+            "signs": self._seen.get("signs", {}),
+            "blocks": [
+                {
+                    "kind": one.block.kind.value,
+                    "features": one.features,
+                    "right": is_right(one.block, right),
+                    "passage": one.block.source.passage.id,
+                    "text": expanded(one.block, PARAGRAPH)[:300],
+                }
+                for one in blocks
+            ],
+        }
+
+
+def is_right(block: AnswerBlock, right: dict[str, Any]) -> bool:
+    """Whether a block as it is shown holds the answer, in a document that does."""
+    documents = right.get("documents")
+    if documents and block.source.passage.document not in documents:
+        return False
+    return holds(expanded(block, PARAGRAPH), right)
+
+
+def fit(folder: Path, write: bool) -> None:
+    """Fit both models for each judge, print what they give, and write them if asked."""
+    rows = [
+        json.loads(line)
+        for path in sorted(folder.glob("*.blocks.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    rows = [row for row in rows if row["blocks"]]
+    models: dict[str, dict[str, dict[str, float]]] = {}
+    for judge in JUDGES:
+        names = sorted({row["set"] for row in rows})
+        scored: list[tuple[dict[str, Any], float]] = []
+        for held in names:
+            rest = [row for row in rows if row["set"] != held]
+            rank, answer = fitted(rest, judge)
+            for row in rows:
+                if row["set"] == held:
+                    scored.append(best_of(row, judge, rank, answer))
+        report(judge, scored)
+        rank, answer = fitted(rows, judge)
+        models[judge] = {"rank": rounded(rank), "answer": rounded(answer)}
+    if write:
+        WEIGHTS.write_text(json.dumps(models, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def features_of(row: Mapping[str, Any], judge: str) -> list[dict[str, float]]:
+    """The features of the blocks as this judge sees them."""
+    hidden = () if judge == "cross" else ("judge", "judge gap")
+    return [
+        {name: value for name, value in block["features"].items() if name not in hidden}
+        for block in row["blocks"]
+    ]
+
+
+def fitted(rows: Sequence[dict[str, Any]], judge: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Weights of the ranking model and of the answer's probability."""
+    rank = fit_ranking(rows, judge)
+    features, labels, groups = [], [], []
+    for row in rows:
+        found, right = answer_row(row, judge, rank)
+        features.append(found)
+        labels.append(right)
+        groups.append(row["set"])
+    return rank, fit_logistic(features, labels, weights_of(groups))
+
+
+def weights_of(groups: Sequence[str]) -> list[float]:
+    """Documentation counts as much as all the rest: sets of many questions must not drown it."""
+    count: dict[bool, int] = defaultdict(int)
+    for name in groups:
+        count[name in ("squad2", "tatqa")] += 1
+    return [len(groups) / 2 / count[name in ("squad2", "tatqa")] for name in groups]
+
+
+def fit_ranking(rows: Sequence[dict[str, Any]], judge: str) -> dict[str, float]:
+    """Listwise: the share of a question's right blocks under a softmax of the scores."""
+    usable = [row for row in rows if any(block["right"] for block in row["blocks"])]
+    lists = [features_of(row, judge) for row in usable]
+    names = sorted({name for blocks in lists for found in blocks for name in found})
+    at = {name: i for i, name in enumerate(names)}
+    matrices, rights = [], []
+    for row, blocks in zip(usable, lists, strict=True):
+        matrix = np.zeros((len(blocks), len(names)))
+        for i, found in enumerate(blocks):
+            for name, value in found.items():
+                matrix[i, at[name]] = value
+        matrices.append(matrix)
+        rights.append(np.array([block["right"] for block in row["blocks"]]))
+    share = weights_of([row["set"] for row in usable])
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        total, slope = 0.5 * 1.0 * float(w @ w), 1.0 * w
+        for matrix, right, by in zip(matrices, rights, share, strict=True):
+            scores = matrix @ w
+            scores = np.exp(scores - scores.max())
+            all_shares = scores / scores.sum()
+            right_shares = np.where(right, scores, 0) / scores[right].sum()
+            total -= by * np.log(all_shares[right].sum())
+            slope = slope + by * ((all_shares - right_shares) @ matrix)
+        return total, slope
+
+    found = minimize(loss, np.zeros(len(names)), jac=True, method="L-BFGS-B")
+    return dict(zip(names, found.x.tolist(), strict=True))
+
+
+def answer_row(
+    row: dict[str, Any], judge: str, rank: Mapping[str, float]
+) -> tuple[dict[str, float], bool]:
+    """The features of the answer that these weights would choose, and whether it is right."""
+    ranked, order = as_ranked(row, judge, rank)
+    return answer_features(ranked, row["signs"]), row["blocks"][order[0]]["right"]
+
+
+def as_ranked(
+    row: dict[str, Any], judge: str, rank: Mapping[str, float]
+) -> tuple[RankedBlocks, list[int]]:
+    features = features_of(row, judge)
+    scores = [sum(rank.get(name, 0.0) * v for name, v in found.items()) for found in features]
+    order = sorted(range(len(scores)), key=lambda i: -scores[i])
+    blocks = tuple(
+        block_ranking.RankedBlock(_Stub(row["blocks"][i]), scores[i], features[i])  # type: ignore[arg-type]
+        for i in order
+    )
+    return RankedBlocks(None, judge, blocks), order  # type: ignore[arg-type]
+
+
+class _Stub:
+    """What ``answer_features`` reads of a block."""
+
+    def __init__(self, block: Mapping[str, Any]) -> None:
+        self.kind = block["kind"]
+        self.source = self
+        self.passage = block["passage"]
+
+
+def fit_logistic(
+    features: Sequence[Mapping[str, float]], labels: Sequence[bool], share: Sequence[float]
+) -> dict[str, float]:
+    """Weights of a logistic regression, the constant among the features."""
+    names = sorted({name for found in features for name in found})
+    x = np.array([[found.get(name, 0.0) for name in names] for found in features])
+    y, by = np.array(labels, dtype=float), np.array(share)
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        z = x @ w
+        chance = 1 / (1 + np.exp(-z))
+        total = float(by @ (np.logaddexp(0, z) - y * z)) + 0.5 * float(w @ w)
+        return total, x.T @ (by * (chance - y)) + w
+
+    found = minimize(loss, np.zeros(len(names)), jac=True, method="L-BFGS-B")
+    return dict(zip(names, found.x.tolist(), strict=True))
+
+
+def best_of(
+    row: dict[str, Any], judge: str, rank: Mapping[str, float], answer: Mapping[str, float]
+) -> tuple[dict[str, Any], float]:
+    ranked, order = as_ranked(row, judge, rank)
+    found = answer_features(ranked, row["signs"])
+    chance = 1 / (1 + np.exp(-sum(answer.get(name, 0.0) * v for name, v in found.items())))
+    best = row["blocks"][order[0]]
+    three = any(row["blocks"][i]["right"] for i in order[:3])
+    return {**row, "best": best["right"], "three": three}, float(chance)
+
+
+def report(judge: str, scored: Sequence[tuple[dict[str, Any], float]]) -> None:
+    groups: dict[str, list[tuple[dict[str, Any], float]]] = defaultdict(list)
+    for row, chance in scored:
+        kind = row["kind"] if row["set"] not in ("squad2", "tatqa") else row["set"]
+        groups[kind if row["answerable"] else f"{kind}, not answerable"].append((row, chance))
+    print(f"\n{judge}: best block right, one of three right, one of all, mean probability")
+    for name, rows in sorted(groups.items()):
+        best = sum(row["best"] for row, _ in rows)
+        three = sum(row["three"] for row, _ in rows)
+        some = sum(any(b["right"] for b in row["blocks"]) for row, _ in rows)
+        chance = np.mean([chance for _, chance in rows])
+        print(f"  {name:28} {best:4} {three:4} {some:4} of {len(rows):4}   {chance:.2f}")
+    chances = np.array([chance for _, chance in scored])
+    right = np.array([row["best"] for row, _ in scored], dtype=float)
+    edges = np.linspace(0, 1, 11)
+    ece = sum(
+        abs(chances[m].mean() - right[m].mean()) * m.mean()
+        for low, high in zip(edges, edges[1:], strict=False)
+        if (m := (chances >= low) & (chances < high + 1e-9)).any()
+    )
+    print(f"  ECE {ece:.3f}")
+
+
+def rounded(weights: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in weights.items() if abs(value) >= 5e-4}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""Which part of the passages answers best, and how likely it is that it is right.
+
+Two small linear models with named features, fitted by ``benchmarks/answer_model.py`` and stored
+in ``block_weights.json``: one ranks the blocks of a question, the other gives the probability
+that the best of them is right. There is a set of weights for each judge of blocks: the
+cross-encoder, or words alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+import numpy as np
+
+from packwise.answering.blocks import AnswerBlock, AnswerKind, one_line
+from packwise.language.analyzer import terms
+from packwise.language.questions import AnswerKind as Wanted
+from packwise.language.questions import ParsedQuestion, parse_question
+from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
+from packwise.models.base import CrossEncoder
+from packwise.stores.base import TermStatistics
+from packwise.stores.bm25 import idf
+
+Judge = Literal["cross", "words"]
+
+JUDGED = 12
+"""Blocks that the cross-encoder reads, those that look best without it, and more of the first
+passages, up to ``_OF_A_PASSAGE`` of each."""
+JUDGED_CHARACTERS = 400
+_OF_A_PASSAGE = (8, 5, 3, 2, 1)
+
+_PROSE = (AnswerKind.SENTENCE, AnswerKind.ITEM)
+_USUAL_TERMS = 8
+_LONGEST = 800
+_SUBJECT = 8
+_EQUATES = frozenset("is are was were means refers denotes".split())
+_REASONS = frozenset("because since due so therefore thus to result caused order reason".split())
+_ASKS_LIST = re.compile(
+    r"\b(?:what|which) (?:are|were|\w+s)\b|\b(?:list|kinds?|types|options|ways|steps|all)\b", re.I
+)
+_ASKS_CODE = re.compile(
+    r"\bhow (?:do|can|to|would|should)\b|\b(?:command|example|syntax|code|snippet|install)\b", re.I
+)
+_ASKS_VALUE = re.compile(r"\b(?:default|value|how (?:many|much|long|big|often))\b", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBlock:
+    """A block with the score by which it is ranked and the features it is made of."""
+
+    block: AnswerBlock
+    score: float
+    features: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBlocks:
+    """The blocks of a question, best first, and what judged them."""
+
+    question: ParsedQuestion
+    judge: Judge
+    blocks: tuple[RankedBlock, ...]
+
+
+def rank_blocks(
+    question: ParsedQuestion,
+    blocks: Sequence[AnswerBlock],
+    cross_encoder: CrossEncoder | None = None,
+) -> RankedBlocks:
+    """The blocks that answer best, best first."""
+    read = [(block, _features(question, block)) for block in blocks]
+    by_words = weights("words")["rank"]
+    read.sort(key=lambda pair: (-_score(by_words, pair[1]), pair[0].place))
+    first = _worth_judging(read)
+    judge: Judge = "words" if cross_encoder is None else "cross"
+    if cross_encoder is not None and first:
+        texts = [judged_text(block) for block, _ in first]
+        chances = np.clip(cross_encoder.score(question.text, texts), 1e-5, 1 - 1e-5)
+        verdicts = (np.log(chances / (1 - chances)) / 4).tolist()
+        for (_, features), verdict in zip(first, verdicts, strict=True):
+            features["judge"] = verdict
+            features["judge gap"] = verdict - max(verdicts)
+    model = weights(judge)["rank"]
+    ranked = [RankedBlock(block, _score(model, f), f) for block, f in first]
+    ranked.sort(key=lambda one: (-one.score, one.block.place))
+    return RankedBlocks(question, judge, tuple(ranked))
+
+
+def _worth_judging(
+    read: Sequence[tuple[AnswerBlock, dict[str, float]]],
+) -> list[tuple[AnswerBlock, dict[str, float]]]:
+    """The blocks that look best, and the best few of each of the first passages: the words of
+    the question need not be in the answer."""
+    taken: Counter[int] = Counter()
+    first: list[tuple[AnswerBlock, dict[str, float]]] = []
+    for place, (block, features) in enumerate(read):
+        rank = block.source.rank
+        own = _OF_A_PASSAGE[rank] if rank < len(_OF_A_PASSAGE) else 0
+        if place < JUDGED or taken[rank] < own:
+            taken[rank] += 1
+            first.append((block, features))
+    return first
+
+
+def answer_probability(ranked: RankedBlocks, signs: Mapping[str, float]) -> float:
+    """The probability that the best block is right; ``signs`` are those of the search."""
+    features = answer_features(ranked, signs)
+    return 1 / (1 + math.exp(-_score(weights(ranked.judge)["answer"], features)))
+
+
+def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[str, float]:
+    """What tells whether the best block is right."""
+    best = ranked.blocks[0]
+    scores = np.array([one.score for one in ranked.blocks])
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    elsewhere = [
+        s.score for s in ranked.blocks[1:] if s.block.source.passage != best.block.source.passage
+    ]
+    found = {
+        "one": 1.0,
+        "share": float(shares[0]),
+        "score": best.score,
+        "gap": best.score - (max(elsewhere) if elsewhere else best.score - 3.0),
+        **{f"search {name}": value for name, value in signs.items()},
+    }
+    for name in ("covered", "covered near", "unmet", "judge", "passage", "far", "suits"):
+        if name in best.features:
+            found[name] = best.features[name]
+    found["prose"] = float(best.block.kind is AnswerKind.SENTENCE)
+    return found
+
+
+@cache
+def weights(judge: Judge) -> Mapping[str, Mapping[str, float]]:
+    """The two models for a judge, ``rank`` and ``answer``, as weights by feature."""
+    path = files("packwise.answering").joinpath("block_weights.json")
+    return json.loads(path.read_text(encoding="utf-8"))[judge]
+
+
+def _score(model: Mapping[str, float], features: Mapping[str, float]) -> float:
+    return sum(model.get(name, 0.0) * value for name, value in features.items())
+
+
+def judged_text(block: AnswerBlock) -> str:
+    """What the judge reads of a block: its section, what introduces it, the beginning of it."""
+    passage = block.source.passage
+    heading = passage.header or passage.doc_title
+    before = block.above if block.kind in _PROSE else f"{block.before} {block.above}"
+    parts = (heading, one_line(before)[-JUDGED_CHARACTERS // 2 :], one_line(block.text))
+    return ". ".join(part for part in parts if part)[:JUDGED_CHARACTERS]
+
+
+def _features(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:
+    """What is known of a block without a judge."""
+    text, source = block.text, block.source
+    held = terms(text)
+    own = set(held)
+    above = set(terms(block.above if block.kind in _PROSE else block.before)) - own
+    heading = set(terms(source.passage.heading)) - own - above
+    rarest = max(question.weights, key=question.weights.__getitem__, default="")
+    words = words_of(text[:_LONGEST])
+    kind = block.kind
+    covered, near = _share(question, own), _share(question, above)
+    found: dict[str, float] = {
+        "covered": covered,
+        "covered near": near,
+        "covered heading": _share(question, heading),
+        "unmet": float(bool(rarest) and rarest not in own | above | heading),
+        "passage": source.score,
+        "far": math.log1p(source.rank),
+        "first": float(source.rank == 0),
+        "long": math.log(max(1, len(held)) / _USUAL_TERMS),
+        "says nothing": float(all(term in question.weights for term in held)),
+        "leads on": float(text.rstrip().endswith(("?", ":"))),
+        "broken": float(text[:1].islower() and text[:2].isalpha()),
+        "suits": _suits(question, words),
+        f"is {kind.value}": 1.0,
+    }
+    if kind in (AnswerKind.LIST, AnswerKind.ITEM):
+        found["announced"] = float(block.above.rstrip().endswith((":", "：")))
+    for name, pattern in (("list", _ASKS_LIST), ("code", _ASKS_CODE), ("value", _ASKS_VALUE)):
+        if pattern.search(question.text):
+            found[f"asks {name}, is {kind.value}"] = 1.0
+    return found
+
+
+def _suits(question: ParsedQuestion, words: Sequence[Word]) -> float:
+    """Whether a text holds the kind of thing asked for, beyond the question's own words."""
+    fresh = [word for word in words[1:] if word.term not in question.weights]
+    if question.answer is Wanted.TIME:
+        held = any(
+            w.kind in (WordClass.YEAR, WordClass.MONTH) or w.lower in TIME_WORDS for w in fresh
+        ) or (bool(words) and words[0].kind in (WordClass.YEAR, WordClass.MONTH))
+    elif question.answer is Wanted.NUMBER:
+        held = any(word.kind in (WordClass.NUMBER, WordClass.YEAR) for word in (*words[:1], *fresh))
+    elif question.answer in (Wanted.PERSON, Wanted.PLACE):
+        held = any(word.kind is WordClass.NAME for word in fresh)
+    elif question.answer is Wanted.REASON:
+        held = any(word.lower in _REASONS for word in words)
+    elif question.answer is Wanted.DEFINITION:
+        held = _defines(question, words)
+    else:
+        return 0.5
+    return 1.0 if held else 0.0
+
+
+def _defines(question: ParsedQuestion, words: Sequence[Word]) -> bool:
+    """Whether a sentence opens with what is asked for and goes on to say what it is."""
+    named = False
+    for word in words[:_SUBJECT]:
+        if word.lower in _EQUATES:
+            return named
+        if word.kind in CONTENT and word.term not in question.weights:
+            return False
+        named = named or word.term in question.weights
+    return False
+
+
+def _share(question: ParsedQuestion, held: set[str]) -> float:
+    return sum(weight for term, weight in question.weights.items() if term in held)
+
+
+def weighted_question(
+    question: str, blocks: Sequence[AnswerBlock], statistics: TermStatistics | None = None
+) -> ParsedQuestion:
+    """The parsed question, its terms weighted by rarity in the store or else in the blocks."""
+    parsed = parse_question(question)
+    if statistics is not None:
+        known, frequency = statistics.passages, statistics.frequency
+    else:
+        known, frequency = len(blocks), Counter(t for b in blocks for t in set(terms(b.text)))
+    rarity: Callable[[str], float] = lambda term: idf(known, frequency.get(term, 0))  # noqa: E731
+    return parsed.weighted(rarity)

@@ -1,0 +1,348 @@
+"""The parts of passages that can be an answer: a sentence, a list or one of its items, rows of a
+table under its column names, a code block.
+
+Each comes with what introduces it: the sentence before it, the line that announces a list, the
+column names. They are shown as Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from packwise.documents import Block, BlockKind, Passage
+from packwise.language.sentences import sentence_spans
+
+LONGEST_WHOLE = 1500
+"""Characters; longer lists and tables are shown item by item, longer code part by part."""
+
+BEFORE = 250
+"""Characters before a block that are read with it."""
+
+_ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+", re.MULTILINE)
+_FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(?P<code>.*?)^[ \t]*\1[ \t]*$", re.M | re.S)
+_RULING = re.compile(r"[-+=|:\s]+")
+_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
+_SPACE = re.compile(r"\s+")
+
+
+class AnswerKind(StrEnum):
+    """What a part of a passage is."""
+
+    SENTENCE = "sentence"
+    LIST = "list"
+    ITEM = "item"
+    CODE = "code"
+    TABLE = "table"
+    ROW = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePassage:
+    """A passage that may hold the answer, cited by its ``marker``.
+
+    ``score`` (0..1) is how well it fits the question, ``rank`` its place in the search, from 0.
+    """
+
+    marker: int
+    passage: Passage
+    score: float = 0.0
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBlock:
+    """One part: ``source.passage.text[start:end]``, and the text ``above`` that introduces it.
+
+    ``paragraph`` are the offsets of the block it is a part of.
+    """
+
+    kind: AnswerKind
+    source: SourcePassage
+    start: int
+    end: int
+    above: str = ""
+    paragraph: tuple[int, int] = (0, 0)
+
+    @property
+    def text(self) -> str:
+        return self.source.passage.text[self.start : self.end]
+
+    @property
+    def before(self) -> str:
+        """The text right before it, which says what a list, a table or code is about."""
+        start = max(0, self.start - BEFORE)
+        return self.source.passage.text[start : self.start] or self.above
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.source.marker, self.start
+
+    @property
+    def shown(self) -> str:
+        """The block as Markdown, with what introduces it."""
+        text, above = self.text, one_line(self.above)
+        if self.kind is AnswerKind.CODE:
+            fence = "````" if "```" in text else "```"
+            text = f"{fence}\n{_dedented(text)}\n{fence}"
+        elif self.kind in (AnswerKind.TABLE, AnswerKind.ROW):
+            return markdown_table(self.above if self.kind is AnswerKind.ROW else "", text)
+        elif self.kind is AnswerKind.LIST:
+            text = text if above else f"\n{text}"
+        elif self.kind is AnswerKind.ITEM:
+            text = one_line(_ITEM.sub("", text, count=1))
+            return f"{above}\n\n- {text}" if above else text
+        else:
+            return one_line(text)
+        return f"{above}\n\n{text}".strip() if above else text.strip("\n")
+
+
+def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
+    """All parts of a passage that can be an answer, in reading order."""
+    passage = source.passage
+    blocks = [
+        Block(block.kind, block.start - passage.start, block.end - passage.start)
+        for block in passage.blocks
+    ] or list(_guessed(passage.text))
+    found: list[AnswerBlock] = []
+    above = passage.lead
+    for i, block in enumerate(blocks):
+        following = blocks[i + 1].kind if i + 1 < len(blocks) else None
+        if block.kind is BlockKind.TEXT:
+            found.extend(_sentences(source, block, above if _leads_on(above) else ""))
+            above = found[-1].text
+            if following is not None and _leads_on(above, following):
+                # It is part of what it introduces, and no answer by itself.
+                found.pop()
+            continue
+        found.extend(_PARTS[block.kind](source, block, above))
+        # Two blocks of code often belong to one sentence above both.
+        above = above if block.kind is BlockKind.CODE and following is BlockKind.CODE else ""
+    return found
+
+
+def _sentences(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
+    text, paragraph = source.passage.text, (block.start, block.end)
+    spans = sentence_spans(text[block.start : block.end]) or [(0, block.end - block.start)]
+    for i, (start, end) in enumerate(spans):
+        first, last = block.start + start, block.start + end
+        # A question is answered by what follows it.
+        if i == len(spans) - 1 or not text[first:last].endswith("?"):
+            yield AnswerBlock(AnswerKind.SENTENCE, source, first, last, above, paragraph)
+        above = text[first:last]
+
+
+def _leads_on(sentence: str, following: BlockKind = BlockKind.TEXT) -> bool:
+    """Whether a sentence is a question, or announces the block after it."""
+    ends = ("?",) if following is BlockKind.TEXT else ("?", ":", "：")
+    return sentence.endswith(ends)
+
+
+def _list_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
+    whole = (block.start, block.end)
+    if block.end - block.start <= LONGEST_WHOLE:
+        yield AnswerBlock(AnswerKind.LIST, source, *whole, above, whole)
+    for start, end in item_spans(source.passage.text, *whole):
+        yield AnswerBlock(AnswerKind.ITEM, source, start, end, above, whole)
+
+
+def item_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The outermost items of a list, each with what is nested in it."""
+    marks = list(_ITEM.finditer(text, start, end))
+    # The first item may have lost its indentation when the block was trimmed.
+    outer = min((len(mark["indent"]) for mark in marks[1:]), default=0)
+    starts = [mark.start() for mark in marks if len(mark["indent"]) <= outer]
+    starts = starts if starts and starts[0] == start else [start, *starts]
+    return [
+        (a, a + len(text[a:b].rstrip())) for a, b in zip(starts, [*starts[1:], end], strict=True)
+    ]
+
+
+def _code_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
+    text, whole = source.passage.text, (block.start, block.end)
+    if block.end - block.start <= LONGEST_WHOLE:
+        yield AnswerBlock(AnswerKind.CODE, source, *whole, above, whole)
+        return
+    for part in _PARAGRAPH.finditer(text, *whole):
+        start = text.rfind("\n", block.start, part.start()) + 1 or part.start()
+        yield AnswerBlock(
+            AnswerKind.CODE, source, max(start, block.start), part.end(), above, whole
+        )
+
+
+def _table_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
+    text, whole = source.passage.text, (block.start, block.end)
+    lines = [
+        (at, at + len(line))
+        for at, line in _lines(text[block.start : block.end], block.start)
+        if not _RULING.fullmatch(line)
+    ]
+    lead = source.passage.lead
+    # The rest of a table that began in an earlier passage has its column names as lead.
+    head = lead if lead and block.start == 0 and "|" in lead else ""
+    if not head:
+        names = _heads([text[start:end] for start, end in lines])
+        head = "\n".join(text[start:end] for start, end in lines[:names])
+        lines = lines[names:] or lines
+    if block.end - block.start <= LONGEST_WHOLE:
+        yield AnswerBlock(AnswerKind.TABLE, source, *whole, above, whole)
+    for start, end in lines:
+        yield AnswerBlock(AnswerKind.ROW, source, start, end, head, whole)
+
+
+_PARTS = {
+    BlockKind.LIST: _list_parts,
+    BlockKind.CODE: _code_parts,
+    BlockKind.TABLE: _table_parts,
+}
+
+
+def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
+    for line in text.split("\n"):
+        if line.strip():
+            yield start, line
+        start += len(line) + 1
+
+
+def _heads(lines: Sequence[str]) -> int:
+    """How many of the first lines name columns: those whose first cell is empty, else one."""
+    rows = _cells(lines)
+    empty = next((i for i, row in enumerate(rows) if row[0]), len(rows))
+    return max(1, empty) if len(rows) > 1 else 0
+
+
+def _cells(lines: Sequence[str]) -> list[list[str]]:
+    """The cells of lines, all rows equally long, without columns that are empty everywhere."""
+    rows = [[one_line(cell) for cell in line.split("|")] for line in lines]
+    width = max((len(row) for row in rows), default=0)
+    # The first line of a table lost its empty first cells when the text was trimmed.
+    rows = [
+        [*[""] * (width - len(row)), *row] if i == 0 else [*row, *[""] * (width - len(row))]
+        for i, row in enumerate(rows)
+    ]
+    used = [column for column in range(width) if any(row[column] for row in rows)]
+    return [[row[column] for column in used] or [""] for row in rows]
+
+
+def markdown_table(head: str, rows: str) -> str:
+    """Lines of cells between ``|`` as a Markdown table; the first is the head unless given."""
+    lines = [line for line in head.split("\n") if line.strip()]
+    lines += [line for line in rows.split("\n") if line.strip() and not _RULING.fullmatch(line)]
+    cells = _cells(lines)
+    if not cells or len(cells[0]) < 2:
+        return "\n".join(lines)
+    table = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([table[0], f"|{' --- |' * len(cells[0])}", *table[1:]])
+
+
+def _guessed(text: str) -> Iterator[Block]:
+    """Blocks of a passage that was stored without them, by the look of its paragraphs."""
+    place = 0
+    for fenced in [*_FENCED.finditer(text), None]:
+        stop = len(text) if fenced is None else fenced.start()
+        for part in _PARAGRAPH.finditer(text, place, stop):
+            yield Block(_looks_like(part[0]), part.start(), part.start() + len(part[0].rstrip()))
+        if fenced is not None:
+            place = fenced.end()
+            if fenced["code"].strip():
+                yield Block(BlockKind.CODE, fenced.start("code"), fenced.end("code"))
+
+
+def _looks_like(paragraph: str) -> BlockKind:
+    lines = paragraph.split("\n")
+    if len(lines) > 1 and all("|" in line for line in lines):
+        return BlockKind.TABLE
+    return BlockKind.LIST if _ITEM.match(lines[0]) else BlockKind.TEXT
+
+
+def _dedented(text: str) -> str:
+    """Code without the indentation that all its lines but a trimmed first one share."""
+    lines = text.rstrip().split("\n")
+    indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
+    shared = min(indents, default=0) if not lines[0][:1].isspace() else 0
+    # The first line lost its own indentation only if all others have some.
+    if shared and _opens_block(lines[0]):
+        return "\n".join(lines)
+    return "\n".join([lines[0], *(line[shared:] for line in lines[1:])])
+
+
+def _opens_block(line: str) -> bool:
+    """Whether the lines after this one are indented because of it."""
+    return line.rstrip().endswith((":", "{", "(", "[", ",", "\\")) or line.startswith(
+        ("[", "$", ">")
+    )
+
+
+def one_line(text: str) -> str:
+    """A text on one line, single-spaced."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def blocks_of(sources: Iterable[SourcePassage]) -> list[AnswerBlock]:
+    """The parts of all passages; text that overlapping passages share is listed once."""
+    seen: set[tuple[str, AnswerKind, int, int]] = set()
+    found: list[AnswerBlock] = []
+    for source in sources:
+        for block in answer_blocks(source):
+            at = source.passage.start
+            key = (source.passage.document, block.kind, block.start + at, block.end + at)
+            if key not in seen and block.text.strip():
+                seen.add(key)
+                found.append(block)
+    return found
+
+
+def with_neighbours(passage: Passage, near: Iterable[Passage]) -> Passage:
+    """A passage joined with those around it in its section, so that lists, tables and code
+    that chunking cut are whole again. ``near`` are passages of its document."""
+    joined = passage
+    around = sorted((p for p in near if p.section_path == passage.section_path), key=_position)
+    for other in [p for p in around if p.order_index > passage.order_index]:
+        joined = _joined(joined, other)
+    for other in [p for p in reversed(around) if p.order_index < passage.order_index]:
+        joined = _joined(other, joined)
+    return joined
+
+
+def _position(passage: Passage) -> int:
+    return passage.order_index
+
+
+def _joined(first: Passage, second: Passage) -> Passage:
+    """Two passages that follow each other, as one. Only white space lies between them."""
+    gap = second.start - first.end
+    text = first.text + "\n" * gap + second.text[max(0, -gap) :]
+    blocks = list(first.blocks)
+    for i, block in enumerate(second.blocks):
+        last = blocks[-1] if blocks else None
+        if last is None or block.start >= last.end:
+            continues = i == 0 and (bool(second.lead) or gap == 1)
+        else:
+            continues = True
+        if last is not None and continues and block.kind is last.kind:
+            blocks[-1] = Block(last.kind, last.start, max(last.end, block.end))
+        else:
+            start = block.start if last is None else max(block.start, last.end)
+            blocks += [Block(block.kind, start, block.end)] if start < block.end else []
+    return replace(first, text=text, end=second.end, blocks=tuple(blocks))
+
+
+def expanded(block: AnswerBlock, most: int) -> str:
+    """A sentence with its neighbours in the same paragraph, up to so many characters: those
+    after it first, then those before; any other block as it is shown."""
+    if block.kind is not AnswerKind.SENTENCE:
+        return block.shown
+    text = block.source.passage.text
+    first, last = block.paragraph
+    spans = [(first + a, first + b) for a, b in sentence_spans(text[first:last])]
+    at = next(i for i, (start, _) in enumerate(spans) if start == block.start)
+    start, end = at, at
+    for grown in [*((at, j) for j in range(at + 1, len(spans)))]:
+        if spans[grown[1]][1] - spans[start][0] > most:
+            break
+        end = grown[1]
+    while start and spans[end][1] - spans[start - 1][0] <= most:
+        start -= 1
+    return one_line(text[spans[start][0] : spans[end][1]])
