@@ -234,7 +234,11 @@ def _markers(cited: str, passages: Sequence[NumberedPassage]) -> str:
     titles += [(item.heading.rpartition(" > ")[2], item.marker) for item in passages]
     known = {key: marker for title, marker in titles[::-1] if (key := name_key(title))}
     # A title may hold a comma itself.
-    named = [cited] if name_key(cited) in known else re.split(r"[,;]", cited)
+    named = [
+        name
+        for part in cited.split(";")
+        for name in ([part] if name_key(part) in known else part.split(","))
+    ]
     found = [
         str(known.get(name_key(name), name if name.isdecimal() else 0))
         for name in map(str.strip, named)
