@@ -100,8 +100,8 @@ def test_titles_stay_as_stored_and_are_found_by_either_spelling(pack):
 def test_a_copy_mentions_titles_with_underscores(pack, tmp_path):
     copy_store(str(pack), str(tmp_path / "copy"), embedder=Settings.load().embedder)
     with KnowledgeGraphAgent(tmp_path / "copy") as agent:
-        path = agent.find_relationship_path("Apple", "Isaac Newton")[0]
-        assert path["hops"] == 1
+        named = agent._opened().store.entities_named(["isaac newton"])["isaac newton"]
+        assert [titled.title for titled in named.titled] == ["Isaac_Newton"]
 
 
 def test_the_content_of_an_article_without_sections_is_its_text(tmp_path):
