@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from packwise.candidates import (
     Query,
     Reranker,
 )
+from packwise.errors import EmbedderMismatch, UsageError
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.retrieval.cache import CacheInfo
 from packwise.retrieval.calibration import Calibration, load_calibration
@@ -34,6 +36,14 @@ if TYPE_CHECKING:
     from packwise.models.llm import LanguageModel
 
 
+_KEYWORD_THRESHOLD = 0.25
+"""The confidence gate of a search by keywords, whose scores are lower than similarities. It
+admits .86 to .94 of the questions of squad2, stackfaq and scifact on their own documents, and
+0 to .18 of them on those of the other two."""
+
+_log = logging.getLogger("packwise")
+
+
 class AskOptions(TypedDict, total=False):
     """The keywords of ``Library.ask`` and ``Library.ask_stream``; ``None`` means the setting.
 
@@ -46,6 +56,9 @@ class AskOptions(TypedDict, total=False):
     mode, fusion, graph, rerank, policy
                      as in ``search`` and ``context``
     documents        search whole documents; ``False`` takes the passages as found
+    num_docs, max_sections, min_relevance
+                     most articles (``max_results`` if not given), most sections of each
+                     (3), and the least similarity of a linked article (0.7)
     few_shot         show the model examples, from ``few_shot_path`` or the pack's folder
     exclude          questions whose examples must not be shown
     threshold        confidence below which the store is not used
@@ -64,6 +77,9 @@ class AskOptions(TypedDict, total=False):
     rerank: Reranker | None
     policy: PackingPolicy | None
     documents: bool
+    num_docs: int | None
+    max_sections: int
+    min_relevance: float
     few_shot: bool
     few_shot_path: Path | None
     exclude: frozenset[str]
@@ -77,8 +93,9 @@ class Library:
 
     The embedder is loaded by the first question that needs it, and so is the language model
     that the environment names, unless ``llm`` is given. Close it, or use it as a context
-    manager. An embedder that the store was not built with is refused. When the store is
-    rebuilt meanwhile, it is searched with the embedder it then has.
+    manager. An embedder that the store was not built with is refused; a store whose embedder
+    Packwise does not have is searched by keywords. When the store is rebuilt meanwhile, it is
+    searched with the embedder it then has.
     """
 
     def __init__(
@@ -94,6 +111,7 @@ class Library:
         self._given = embedder
         self._embedder: Embedder | None = None
         self._version = ""
+        self._keywords_only: str | None = None
         self._llm = llm
         self._llm_looked_up = llm is not None
         self._pipeline: Pipeline | None = None
@@ -148,11 +166,12 @@ class Library:
         settings = self._settings
         if graph is None or graph is True:
             graph = settings.graph_ranking
-        return self._opened().search(
+        only_keywords = "" if mode == "keyword" else self.keywords_only()
+        ranking = self._opened().search(
             Query(
                 query,
                 k=k,
-                mode=mode,
+                mode="keyword" if only_keywords else mode,
                 fusion=fusion or settings.fusion,
                 where=where,
                 alternatives=tuple(alternatives),
@@ -160,6 +179,39 @@ class Library:
                 rerank=rerank or settings.reranker,
             )
         )
+        if only_keywords and only_keywords not in ranking.trace.degraded:
+            ranking.trace.degraded.append(only_keywords)
+        return ranking
+
+    def keywords_only(self) -> str:
+        """Why the store can be searched by keywords only; empty if its vectors can be used.
+
+        That is so when no model of Packwise made its vectors, as in packs of agent-kgpacks.
+        """
+        self._follow_rebuilds()
+        if self._keywords_only is None:
+            info, why = self._store.info(), ""
+            try:
+                self._load_embedder()
+            except (EmbedderMismatch, UsageError) as error:
+                unknown = bool(info.embedder) and not isinstance(error, EmbedderMismatch)
+                if self._given or not (unknown or not info.embedder_version):
+                    raise
+                why = (
+                    f"only keywords are searched: no model here makes the vectors of"
+                    f" {info.location} ({info.embedder or 'unnamed'}, {info.dim} dimensions)"
+                    f" -> packwise copy {info.location} PACK --reembed"
+                )
+            self._keywords_only = why
+        return self._keywords_only
+
+    def example_embedder(self) -> Embedder:
+        """The embedder for texts that are not compared with the store's vectors."""
+        from packwise.models.embedder import load_embedder
+
+        if self.keywords_only():
+            return load_embedder(self._settings.embedder, self._settings)
+        return self._load_embedder()
 
     def cache_info(self) -> CacheInfo:
         """How many searches the query cache answered."""
@@ -198,6 +250,8 @@ class Library:
             budget=budget,
             policy=policy,
         )
+        for line in ranking.trace.degraded:
+            _log.warning("%s", line)
         packed.save_trace(settings)
         return replace(packed, confidence=ranking.confidence, probability=ranking.probability)
 
@@ -215,13 +269,13 @@ class Library:
         """``ask`` in pieces: the text as it is written, then the ``Answer`` itself."""
         from packwise.answering import asking
 
-        return asking.ask_stream(self._tools(), question, self._request(options))
+        return asking.ask_stream(self._tools(), question, self._usable(self._request(options)))
 
     def answer(self, question: str, request: AnswerRequest) -> Answer:
         """``ask`` with every field of the request, for callers that bring their own evidence."""
         from packwise.answering import asking
 
-        return asking.ask(self._tools(), question, request)
+        return asking.ask(self._tools(), question, self._usable(request))
 
     def close(self) -> None:
         """Close the store and all connections; safe to call twice."""
@@ -241,11 +295,25 @@ class Library:
 
     def _request(self, options: AskOptions) -> AnswerRequest:
         from packwise.answering.answer import AnswerRequest
+        from packwise.answering.few_shot import load_examples
 
         given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
+        if "few_shot_path" in given:
+            load_examples(few_shot_path=given["few_shot_path"])  # A file must hold examples.
         given.setdefault("expansion", self._settings.expansion)
         given.setdefault("synthesis", self._settings.synthesis == "auto")
         return AnswerRequest(**given)
+
+    def _usable(self, request: AnswerRequest) -> AnswerRequest:
+        """The request without what the settings forbid or the store cannot do."""
+        if self._settings.synthesis == "off":
+            request = replace(request, synthesis=False, llm=None)
+        if request.mode != "keyword" and (why := self.keywords_only()):
+            request = replace(request, mode="keyword", notes=(*request.notes, why))
+        unset = self._settings.origin("context_confidence_threshold") == "default"
+        if request.mode == "keyword" and request.threshold is None and unset:
+            request = replace(request, threshold=_KEYWORD_THRESHOLD)
+        return request
 
     def _tools(self) -> Tools:
         from packwise.answering.answer import Tools
@@ -259,7 +327,7 @@ class Library:
                     search=self.search,
                     embedder=self._load_embedder,
                     llm=self._load_llm,
-                    few_shot=ExampleFiles(self._store.info().location, self._load_embedder),
+                    few_shot=ExampleFiles(self._store.info().location, self.example_embedder),
                     cross_encoder=self._load_cross_encoder,
                 )
             return self._answering
@@ -267,9 +335,11 @@ class Library:
     def _load_llm(self) -> LanguageModel | None:
         from packwise.models.llm import load_llm
 
+        settings = self._settings
+        if settings.synthesis == "off":
+            return None
         with self._lock:
             if not self._llm_looked_up:
-                settings = self._settings
                 self._llm = load_llm(model=settings.llm_model or None, url=settings.llm_url or None)
                 self._llm_looked_up = True
             return self._llm
@@ -313,9 +383,11 @@ class Library:
         with self._lock:
             if version != self._version:
                 self._embedder, self._version = None, version
+                self._keywords_only = None
 
 
 def open_library(store: str | Path, *, settings: Settings | None = None) -> Library:
-    """Open a store: a pack folder, an installed pack's name, or an address such as
-    ``postgresql://...``, ``qdrant+http://HOST:PORT/COLLECTION`` or ``kuzu:PATH``."""
+    """Open a store: a pack folder, an installed pack's name, a Kuzu file or a folder with a
+    ``pack.db``, or an address such as ``postgresql://...``,
+    ``qdrant+http://HOST:PORT/COLLECTION`` or ``kuzu:PATH``."""
     return Library(open_store(str(store)), settings=settings)

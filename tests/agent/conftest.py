@@ -1,7 +1,12 @@
+import sys
+from pathlib import Path
+
 import pytest
 
 from messages_api import KEY, ModelServer
 from packwise import KnowledgeGraphAgent
+
+sys.path.append(str(Path(__file__).parent.parent / "stores"))
 
 
 @pytest.fixture

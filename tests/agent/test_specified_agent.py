@@ -32,6 +32,9 @@ def test_the_constructor_is_the_specified_one():
         "cypher_pack_path": None,
         "enable_multi_query": False,
         "enable_cross_encoder": False,
+        "num_docs": None,
+        "max_sections": 3,
+        "min_relevance": 0.7,
     }
 
 

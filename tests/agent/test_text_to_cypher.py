@@ -14,6 +14,7 @@ from packwise.answering.cypher import (
     schema_of,
 )
 from packwise.answering.few_shot import FewShotExample
+from packwise.errors import UsageError
 from packwise.packs.build import build_pack
 from packwise.stores.locate import open_store
 
@@ -131,7 +132,13 @@ def test_the_schema_names_tables_and_their_ends(graph):
     ],
 )
 def test_the_query_is_found_in_the_reply(reply, query):
-    assert read_cypher(reply) == query
+    assert read_cypher(reply) == (query, {})
+
+
+def test_the_values_of_parameters_are_found_in_the_reply():
+    reply = '{"cypher": "RETURN $q", "cypher_params": {"q": "Backups"}}'
+    assert read_cypher(reply) == ("RETURN $q", {"q": "Backups"})
+    assert read_cypher('{"cypher": "RETURN $q", "cypher_params": 3}') == ("RETURN $q", {})
 
 
 def test_a_question_cannot_end_its_own_quotation():
@@ -147,7 +154,8 @@ def test_examples_come_from_a_file_or_a_folder(tmp_path):
         read = load_cypher_examples(place)
         assert read.items == (FewShotExample("q", "RETURN 1"),)
         assert len(read.problems) == 1
-    assert load_cypher_examples(tmp_path / "nothing").problems
+    with pytest.raises(UsageError, match="no file of examples"):
+        load_cypher_examples(tmp_path / "nothing")
 
 
 def test_rows_are_told_a_line_each():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from packwise.answering.few_shot import FewShot, FewShotExample, LoadedExamples, load_examples
+from packwise.errors import UsageError
 
 
 class Axes:
@@ -74,7 +75,32 @@ def test_a_file_of_ones_own_replaces_those_of_the_pack(tmp_path):
     write(tmp_path / "few_shot_examples.json", [{"question": "A?", "answer": "pack"}])
     write(tmp_path / "mine.jsonl", json.dumps({"question": "M?", "answer": "mine"}))
     assert load_examples(tmp_path, tmp_path / "mine.jsonl").items == (FewShotExample("M?", "mine"),)
-    assert load_examples(tmp_path, tmp_path / "none.json").problems == ("none.json: no such file",)
+
+
+@pytest.mark.parametrize(
+    "content", [None, "", "{", "[1, 2", '"text"', '{"a": 1}', "[]", '[{"question": "A?"}]']
+)
+def test_a_file_that_was_named_must_hold_examples(tmp_path, content):
+    file = tmp_path / "mine.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UsageError) as caught:
+        load_examples(tmp_path, file)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["few_shot_examples.json", "eval/questions.jsonl"])
+@pytest.mark.parametrize("lines", [False, True])
+def test_the_keys_and_formats_of_earlier_packs_are_understood(tmp_path, name, lines):
+    rows = [
+        {"query": "A?", "ground_truth": "yes"},
+        {"query": "B?", "answer": "no", "reasoning": ""},
+    ]
+    write(tmp_path / name, "\n".join(map(json.dumps, rows)) if lines else rows)
+    found = load_examples(tmp_path)
+    assert found.items == (FewShotExample("A?", "yes"), FewShotExample("B?", "no"))
+    assert found.problems == ()
 
 
 def test_malformed_lines_are_told_and_the_others_used(tmp_path):
@@ -83,9 +109,7 @@ def test_malformed_lines_are_told_and_the_others_used(tmp_path):
     write(tmp_path / "eval" / "questions.jsonl", "\n".join([*bad, "", good]))
     found = load_examples(tmp_path)
     assert found.items == (FewShotExample("A?", "yes"),)
-    assert len(found.problems) == len(bad)
-    assert found.problems[0].startswith("questions.jsonl line 1: not JSON")
-    assert found.problems[4] == "questions.jsonl line 5: no answer"
+    assert found.problems == ("questions.jsonl: example 1 is not a JSON object and 4 more",)
 
 
 @pytest.mark.parametrize("content", ["", "{", '"text"', '{"a": 1}', "\udcff"])
@@ -100,7 +124,7 @@ def test_a_file_that_is_no_list_is_told(tmp_path, content):
 def test_answers_too_long_to_show_are_told(tmp_path):
     write(tmp_path / "few_shot_examples.json", [{"question": "A?", "answer": "x" * 4001}])
     assert load_examples(tmp_path).problems == (
-        "few_shot_examples.json entry 1: the answer is longer than 4000 characters",
+        "few_shot_examples.json: example 1 has an answer of more than 4000 characters",
     )
 
 

@@ -202,13 +202,45 @@ def test_an_answer_that_was_cut_says_so(model, server):
         ("Use items[0] and items[2] [1].", (1,)),
         ("Use `x[3]` here [1].", (1,)),
         ("```\ny = [2]\n```\nSo [1].", (1,)),
-        ("Nothing (1) {2} [a] [Source: x].", ()),
+        ("Nothing (1) {2} [a].", ()),
+        ("Unknown [Source: x].", (0,)),
         ("[" * 5000, ()),
         ("[99999999999]", ()),
     ],
 )
 def test_citations_are_found_in_prose(answer, markers):
     assert citations(answer) == markers
+
+
+SHOWN = (
+    NumberedPassage(1, "a", "slices_stdlib", "slices_stdlib > Contains", "..."),
+    NumberedPassage(2, "b", "Paris, Texas", "Paris, Texas", "..."),
+    NumberedPassage(3, "c", "slices_stdlib", "slices_stdlib > Sort", "..."),
+    NumberedPassage(4, "d", "1984", "1984 > Plot", "..."),
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "markers"),
+    [
+        ("Yes. [Source: slices_stdlib]", (1,)),
+        ("Yes. [source: Slices stdlib]", (1,)),
+        ("Yes [Source: Sort] and [Source: slices_stdlib > Contains].", (3, 1)),
+        ("Yes [Source: Paris, Texas].", (2,)),
+        ("Yes [Sources: Paris, Texas; 1984] [3].", (2, 4, 3)),
+        ("Yes [Source: 1984], [Source: 2].", (4, 2)),
+        ("Yes [Source: Nothing], `[Source: 1984]`.", (0,)),
+    ],
+)
+def test_titles_are_citations_too(answer, markers):
+    assert citations(answer, SHOWN) == markers
+
+
+@given(st.lists(st.sampled_from([1, 2, 3, 4]), max_size=6))
+def test_a_title_cites_a_passage_that_has_it(chosen):
+    titles = [SHOWN[n - 1].heading for n in chosen]
+    answer = " ".join(f"So it is [Source: {title}]." for title in titles)
+    assert citations(answer, SHOWN) == tuple(dict.fromkeys(chosen))
 
 
 def test_a_streamed_answer_is_the_same_answer(model, server):

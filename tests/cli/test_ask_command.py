@@ -210,3 +210,40 @@ def test_wrong_options_end_with_2(notes_pack, wrong):
     done = ask(notes_pack, ON_TOPIC, *wrong)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_a_question_needs_no_quotes(notes_pack):
+    done = ask(notes_pack, *ON_TOPIC.split(), "--max-results", "1")
+    assert "about forty minutes" in done.stdout
+    for command in ("search", "context"):
+        done = subprocess.run(
+            [sys.executable, "-m", "packwise", command, str(notes_pack), *ON_TOPIC.split()],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "about forty minutes" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--few-shot", "/nope.json"], "there is no file of examples at '/nope.json'"),
+        (["--model", "x"], "--model x: no language model is configured"),
+        (["--max-results", "0"], "--max-results is 1 to 20, not 0"),
+        (["--max-results", "21"], "--max-results is 1 to 20, not 21"),
+    ],
+)
+def test_an_option_that_cannot_work_is_an_error_of_one_line(notes_pack, options, said):
+    done = ask(notes_pack, ON_TOPIC, *options)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert said in one_line(done)
+
+
+def test_a_model_is_refused_where_nothing_may_be_sent(notes_pack, keyed, server):
+    done = ask(notes_pack, ON_TOPIC, "--model", "x", PACKWISE_SYNTHESIS="off", **keyed)
+    assert done.returncode == 2
+    assert "PACKWISE_SYNTHESIS is off" in one_line(done)
+    assert server.requests == []

@@ -60,6 +60,15 @@ def test_a_name_may_run_over_a_full_line_but_not_over_items_of_a_list():
     assert keys("things:\nAlpha Beta\nGamma Delta\n") == ["alpha beta", "gamma delta"]
 
 
+def test_labels_references_and_captions_are_no_names():
+    assert keys("we ask there (See FAQ). In short, Class is one, and so are True and None.") == []
+    assert keys("The full Moon Enlarge The Moon over Paris, see also See Backups.") == [
+        *("moon", "moon", "paris"),
+        "backups",
+    ]
+    assert keys("used with the Class CliRunner in Python.") == ["clirunner", "python"]
+
+
 def test_a_lone_word_that_opens_a_sentence_is_not_sure():
     sure = {name.key: name.sure for name in names_in("Seattle rains. He likes Seattle. Rain.")}
     assert sure["rain"] is False
@@ -94,6 +103,8 @@ def test_a_heading_counts_as_named():
         ("os.path — Pathnames", ("os path pathnames", "os.path")),
         ("How do I delete it?", ()),
         ("1984", ()),
+        ("Isaac_Newton", ("isaac_newton", "isaac newton")),
+        ("snake_case", ("snake_case",)),
         ("", ()),
         ("A study of many words that nobody would ever write out in full", ()),
     ],
@@ -139,6 +150,19 @@ def test_definitions_are_facts_and_pronouns_have_none():
     facts = facts_in(text)
     assert [fact.key for fact in facts] == ["python", "rhine", "mirror", "foo"]
     assert all(text[fact.start : fact.end] == fact.text for fact in facts)
+
+
+def test_stubs_and_asides_are_no_facts():
+    stubs = [
+        "The valid values are the following:",
+        "# obj is the repository that was opened",
+        "However, there is a second version of it.",
+        "For instance, this is the case with files.",
+        "The Moon is a satellite Enlarge The Moon is a satellite.",
+    ]
+    assert [fact.text for stub in stubs for fact in facts_in(stub)] == []
+    (fact,) = facts_in("- A tenant is a customer with its own data.")
+    assert (fact.subject, fact.text) == ("A tenant", "A tenant is a customer with its own data.")
 
 
 def test_phrases_of_a_question_are_what_could_be_looked_up():

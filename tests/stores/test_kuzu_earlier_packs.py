@@ -33,7 +33,7 @@ def test_articles_become_documents_whose_offsets_hold(store):
             assert (section.start, section.end) == (passage.start, passage.end)
     paths = [passage.section_path for _, passage in store.document_passages("Apple")]
     assert paths == [(), ("History",), ("History", "Silk Road")]
-    assert store.document("Isaac_Newton").title == "Isaac Newton"
+    assert store.document("Isaac_Newton").title == "Isaac_Newton"
 
 
 def test_it_is_searched_by_its_own_vector_index_and_by_keyword(store):

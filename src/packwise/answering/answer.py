@@ -25,6 +25,7 @@ from packwise.documents import Passage
 from packwise.language.names import phrases
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
+from packwise.retrieval.documents import MAX_SECTIONS, MIN_RELEVANCE
 from packwise.retrieval.pipeline import Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Key, Store
@@ -187,6 +188,10 @@ class AnswerRequest:
     budget           most tokens to send to the model, or in the context without one
     expansion        other phrasings: ``off``, from the language model, or from the store
     documents        step 6; without it the first ``max_results`` passages are used
+    num_docs, max_sections, min_relevance
+                     step 6: most articles (``None`` for ``max_results``), most sections of
+                     each, and the least similarity of a linked article
+    keep             which texts of passages are used, if there are any; ``None`` for all
     graph, rerank    as in ``Library.search``; ``None`` uses the settings
     few_shot         show the model examples, from ``few_shot_path`` or the pack's folder
     exclude          questions whose examples must not be shown
@@ -207,6 +212,10 @@ class AnswerRequest:
     where: Filter = EVERYTHING
     expansion: Expansion = "off"
     documents: bool = True
+    num_docs: int | None = None
+    max_sections: int = MAX_SECTIONS
+    min_relevance: float = MIN_RELEVANCE
+    keep: Callable[[str], bool] | None = None
     graph: GraphRanking | bool | None = None
     rerank: Reranker | None = None
     few_shot: bool = True

@@ -199,21 +199,26 @@ class _AskRun:
 
     def _documents(self, ranking: Ranking) -> tuple[Candidate, ...]:
         """Step 6, and the passages that the caller adds to those of the search."""
-        number = clamp_results(self._options.max_results)
+        options, hits = self._options, ranking.hits
+        if keep := options.keep:
+            hits = tuple(hit for hit in hits if keep(hit.passage.text)) or hits
+        number = clamp_results(options.num_docs or options.max_results)
         with self._trace.stage("documents") as stage:
-            if not self._options.documents:
-                kept = ranking.hits[:number]
+            if not options.documents:
+                kept = hits[:number]
                 chosen = ChosenPassages(kept, len({hit.passage.document for hit in kept}))
             else:
-                chosen = best_articles(ranking.hits, num_docs=number)
-                if self._options.mode != "keyword":
+                chosen = best_articles(hits, num_docs=number, max_sections=options.max_sections)
+                if options.mode != "keyword":
                     chosen = with_linked(
                         chosen,
                         self._full_question,
                         store=self._store,
                         embedder=self._tools.embedder(),
                         settings=self._settings,
-                        where=self._options.where,
+                        where=options.where,
+                        min_relevance=options.min_relevance,
+                        max_sections=options.max_sections,
                     )
             candidates = self._with_extra(chosen.candidates)
             stage.note(
@@ -358,9 +363,8 @@ class _AskRun:
             except ModelError as error:
                 self._degrade(f"no examples: {error}")
                 return []
-            stage.note(
-                examples=[example.question for example in found], problems=list(examples.problems)
-            )
+            self._degrade(*(f"examples: {problem}" for problem in examples.problems))
+            stage.note(examples=[example.question for example in found])
         return found
 
     def _passages(
@@ -486,5 +490,5 @@ class _AskRun:
             degraded=tuple(self._trace.degraded),
             trace=self._trace,
             context=context,
-            cypher_query=None if query_type == GATED else self._options.cypher_query,
+            cypher_query=self._options.cypher_query,
         )

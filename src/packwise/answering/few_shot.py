@@ -2,6 +2,8 @@
 
 They are files of the pack: ``few_shot_examples.json``, then ``eval/questions.jsonl``. An example
 of the same question is left out, so a graded answer never reaches the prompt of its own question.
+A file that the caller names must exist and hold examples; what is wrong with a file of the pack is
+reported in ``problems``.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import logging
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from packwise.documents import content_hash
+from packwise.errors import UsageError
 from packwise.models.base import Embedder, Vectors
 from packwise.settings import cache_folder
 
@@ -32,6 +35,10 @@ CURATED = Path("few_shot_examples.json")
 GRADED = Path("eval") / "questions.jsonl"
 
 _ANSWER_NAMES = ("answer", "ground_truth", "expected", "expected_answer")
+_QUESTION_NAMES = ("question", "query")
+
+_NO_ANSWER = "has no answer"
+_EXPECTED = 'a JSON list of {"question": ..., "answer": ...}'
 
 _log = logging.getLogger("packwise")
 
@@ -46,7 +53,7 @@ class FewShotExample:
 
 @dataclass(frozen=True, slots=True)
 class LoadedExamples:
-    """The examples of some files; ``problems`` says which lines could not be used, and why."""
+    """The examples of some files; ``problems`` says in one line per file what is wrong with it."""
 
     items: tuple[FewShotExample, ...] = ()
     problems: tuple[str, ...] = ()
@@ -66,22 +73,40 @@ def load_examples(
     """The examples of a pack folder, or of the one file ``few_shot_path``.
 
     ``answers`` are the possible fields of an answer; the first that is present counts. A question
-    that occurs twice keeps its first answer. Missing files of a pack are ignored.
+    that occurs twice keeps its first answer. Missing files of a pack are ignored; raises
+    ``UsageError`` if ``few_shot_path`` is missing, malformed or without an example.
     """
     if few_shot_path is not None:
+        if not few_shot_path.is_file():
+            raise UsageError(f"there is no file of examples at {str(few_shot_path)!r}")
         files = [few_shot_path]
     else:
         files = [pack / CURATED, pack / GRADED] if pack is not None else []
     found: dict[str, FewShotExample] = {}
     problems: list[str] = []
-    for file in files:
-        if file.is_file():
-            for where, row in _rows(file, problems):
-                example = _example(row, where, answers, problems)
-                if example is not None:
-                    found.setdefault(_folded(example.question), example)
-        elif few_shot_path is not None:
-            problems.append(f"{file.name}: no such file")
+    for file in (file for file in files if file.is_file()):
+        try:
+            rows = _rows(file)
+        except _Malformed as error:
+            if few_shot_path is not None:
+                raise UsageError(
+                    f"{file} is not a file of examples: {error}", fix=_EXPECTED
+                ) from error
+            problems.append(f"{file.name}: {error}")
+            continue
+        unusable: list[str] = []
+        for at, row in enumerate(rows, start=1):
+            example = _example(row, answers)
+            if isinstance(example, FewShotExample):
+                found.setdefault(_folded(example.question), example)
+            # A graded question may be one that has no answer.
+            elif example and not (example == _NO_ANSWER and file.name == GRADED.name):
+                unusable.append(f"example {at} {example}")
+        if unusable:
+            more = f" and {len(unusable) - 1} more" if len(unusable) > 1 else ""
+            problems.append(f"{file.name}: {unusable[0]}{more}")
+    if few_shot_path is not None and not found:
+        raise UsageError(f"{few_shot_path} holds no example that can be used", fix=_EXPECTED)
     if len(found) > MOST_EXAMPLES:
         problems.append(f"only the first {MOST_EXAMPLES} of {len(found)} examples are used")
     return LoadedExamples(tuple(found.values())[:MOST_EXAMPLES], tuple(problems))
@@ -99,23 +124,30 @@ class FewShot:
         self._lock = threading.Lock()
 
     def nearest(
-        self, question: str, k: int = SHOWN, *, exclude: frozenset[str] = frozenset()
+        self,
+        question: str,
+        k: int = SHOWN,
+        *,
+        exclude: frozenset[str] = frozenset(),
+        same: bool = False,
     ) -> list[FewShotExample]:
         """The ``k`` examples whose questions are nearest by cosine, nearest first.
 
-        Examples of the same question, by their words or with a cosine of at least 0.95, are left
-        out, and so are the questions in ``exclude`` (an evaluated set, for example).
+        Unless ``same`` is given, examples of the same question, by their words or with a cosine
+        of at least 0.95, are left out. So are the questions in ``exclude`` (an evaluated set, for
+        example).
         """
         if not self._examples or k < 1:
             return []
-        barred = {_folded(question), *(_folded(text) for text in exclude)}
+        barred = {_folded(text) for text in exclude} | (set() if same else {_folded(question)})
         # Both sides are embedded as plain texts: a query prefix would make all questions alike.
         asked = self._embedder.embed_passages([question])[0]
         cosines = self._question_vectors() @ asked
         chosen: list[FewShotExample] = []
         for i in np.argsort(-cosines, kind="stable"):
             example = self._examples[int(i)]
-            if cosines[i] < SAME_QUESTION and _folded(example.question) not in barred:
+            other = same or cosines[i] < SAME_QUESTION
+            if other and _folded(example.question) not in barred:
                 chosen.append(example)
                 if len(chosen) == k:
                     break
@@ -148,10 +180,10 @@ class FewShot:
 
 
 class ExampleFiles:
-    """The examples of a pack folder or of one file, read again when they change."""
+    """The examples of a store's folder or of one file, read again when they change."""
 
     def __init__(self, location: str, embedder: Callable[[], Embedder]) -> None:
-        self._folder = Path(location)
+        self._folder = folder_of(location)
         self._embedder = embedder
         self._read: dict[Path | None, tuple[tuple[int, ...], FewShot]] = {}
 
@@ -173,59 +205,69 @@ def _changed(file: Path) -> int:
         return 0
 
 
-def _rows(file: Path, problems: list[str]) -> Iterator[tuple[str, object]]:
-    """Each entry of a JSON list or of JSON lines, with its place."""
+class _Malformed(Exception):
+    """A file of examples cannot be read."""
+
+
+def _rows(file: Path) -> list[object]:
+    """The entries of a JSON list, of the ``examples`` of an object, or of JSON lines."""
     try:
         if file.stat().st_size > MOST_BYTES:
-            problems.append(f"{file.name}: larger than {MOST_BYTES // 2**20} MB, not read")
-            return
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{file.name}: {' '.join(str(error).split())}")
-        return
-    if file.suffix == ".jsonl":
-        for n, line in enumerate(text.splitlines(), start=1):
-            if line.strip():
-                yield from _parsed(line, f"{file.name} line {n}", problems)
-        return
-    for where, value in _parsed(text, file.name, problems):
-        rows = cast("dict[str, Any]", value).get("examples") if isinstance(value, dict) else value
-        if not isinstance(rows, list):
-            problems.append(f"{where}: not a list of examples")
-            return
-        for n, row in enumerate(cast("list[object]", rows), start=1):
-            yield f"{file.name} entry {n}", row
+            raise _Malformed(f"larger than {MOST_BYTES // 2**20} MB")
+        text = file.read_text(encoding="utf-8-sig").strip()
+        try:
+            value: object = json.loads(text)
+        except json.JSONDecodeError:
+            if text.startswith("["):
+                raise
+            # Whatever the file is called, it may hold one object per line.
+            lines = [_parsed(line) for line in text.splitlines() if line.strip()]
+            if not any(lines):
+                raise
+            return lines
+    except (OSError, ValueError, RecursionError) as error:
+        raise _Malformed(f"not JSON ({' '.join(str(error).split())[:100]})") from error
+    if isinstance(value, dict):
+        fields = cast("dict[str, object]", value)
+        value = fields.get("examples", [fields] if "\n" not in text else None)
+    if not isinstance(value, list):
+        raise _Malformed("not a list of examples")
+    return cast("list[object]", value)
 
 
-def _parsed(text: str, where: str, problems: list[str]) -> Iterator[tuple[str, object]]:
+def _parsed(line: str) -> object:
+    """The value of a line; ``None``, which is no example, if it is not JSON."""
     try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
-        problems.append(f"{where}: not JSON ({reason})")
-    else:
-        yield where, value
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
-def _example(
-    row: object, where: str, names: tuple[str, ...], problems: list[str]
-) -> FewShotExample | None:
+def _example(row: object, names: tuple[str, ...]) -> FewShotExample | str:
+    """The example in an entry, or what is wrong with it."""
     fields = cast("dict[str, Any]", row) if isinstance(row, dict) else {}
+    if not fields:
+        return "is not a JSON object"
     if fields.get("synthetic") is True:
         # Made for measuring, not as examples.
-        return None
-    question: object = fields.get("question")
-    answers = (fields.get(name) for name in names)
+        return ""
+    asked = next((name for name in _QUESTION_NAMES if name in fields), "")
+    question: object = fields.get(asked)
+    answers = (fields.get(name) for name in names if name != asked)
     answer: object = next((a for a in answers if isinstance(a, str) and a.strip()), None)
     if not isinstance(question, str) or not question.strip():
-        problems.append(f"{where}: no question")
-    elif not isinstance(answer, str):
-        problems.append(f"{where}: no answer")
-    elif len(answer) > LONGEST_ANSWER:
-        problems.append(f"{where}: the answer is longer than {LONGEST_ANSWER} characters")
-    else:
-        return FewShotExample(question.strip(), answer.strip())
-    return None
+        return "has no question"
+    if not isinstance(answer, str):
+        return _NO_ANSWER
+    if len(answer) > LONGEST_ANSWER:
+        return f"has an answer of more than {LONGEST_ANSWER} characters"
+    return FewShotExample(question.strip(), answer.strip())
+
+
+def folder_of(location: str) -> Path:
+    """The folder with the files of a store: a pack's own, or the one a Kuzu file is in."""
+    file = location.removeprefix("kuzu:")
+    return Path(file) if file == location else Path(file).parent
 
 
 def _folded(text: str) -> str:

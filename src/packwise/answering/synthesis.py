@@ -10,12 +10,21 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from packwise.answering.answer import SYNTHESIS_MAX_TOKENS, NumberedPassage, titles_of
+from packwise.answering.answer import (
+    SYNTHESIS_MAX_TOKENS,
+    Answer,
+    Citation,
+    NumberedPassage,
+    from_context,
+    titles_of,
+)
 from packwise.answering.few_shot import FewShotExample
 from packwise.documents import content_hash
+from packwise.errors import ModelError
+from packwise.language.names import name_key
 from packwise.models.llm import LanguageModel, ModelReply, Usage
 
 RETRIES = 1
@@ -26,6 +35,8 @@ _NUMBERS = r"\[\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*\]"
 # items[1] is an index, not a citation.
 _APART = re.compile(rf"(?<![\w)\]])(?:{_NUMBERS}\s?)+")
 _ANYWHERE = re.compile(_NUMBERS)
+# The form of agent-kgpacks: [Source: runtime_scheduling].
+_BY_TITLE = re.compile(r"\[\s*sources?\s*:\s*([^\[\]\n]{1,300})\]", re.IGNORECASE)
 
 QUESTION_CHARACTERS = 4000
 """Characters of a question that are sent; a longer text is a document, not a question."""
@@ -88,6 +99,21 @@ def synthesis_prompt(
         lines += [f"=== End of document [{item.marker}] === {fence}"]
     lines += ["", "Answer:"]
     return Prompt(_RULES.format(fence=fence), "\n".join(lines))
+
+
+def article_prompt(
+    question: str,
+    titles: Sequence[str],
+    text: str,
+    facts: Sequence[str],
+    examples: Sequence[Mapping[str, object]],
+) -> str:
+    """The prompt for an answer from whole articles; examples have a question and an answer."""
+    parts = [(", ".join(titles), text), ("Facts", "\n".join(facts))]
+    held = [(name, part) for name, part in parts if part]
+    passages = [NumberedPassage(n, "", name, name, part) for n, (name, part) in enumerate(held, 1)]
+    shown = [FewShotExample(str(e.get("question", "")), str(e.get("answer", ""))) for e in examples]
+    return synthesis_prompt(question, passages, shown).user
 
 
 def minimal_prompt(question: str) -> Prompt:
@@ -161,11 +187,64 @@ def stream(
     return _written(completion, passages)
 
 
-def citations(text: str) -> tuple[int, ...]:
-    """The markers that an answer cites outside code, in the order of first use."""
-    prose = _CODE.sub(" ", text)
+def titles_in(answer: Answer) -> list[str]:
+    """The titles of the articles in the context of an answer, each once."""
+    packed = answer.context.passages if answer.context else ()
+    return list(dict.fromkeys(passage.title or passage.document for passage in packed))
+
+
+def rewritten(answer: Answer, model: LanguageModel, prompt: str, max_tokens: int) -> Answer:
+    """An answer from sentences, written again by a model after this prompt.
+
+    If the model fails, the answer stays and ``degraded`` says so.
+    """
+    try:
+        reply = model.complete(prompt, max_tokens=max_tokens, retries=RETRIES)
+    except ModelError as error:
+        line = f"no synthesis, sentences of the documents: {error}"
+        return replace(answer, degraded=(*answer.degraded, line))
+    context = answer.context
+    passages = from_context(context, {}) if context else ()
+    by_marker = {passage.marker: passage for passage in context.passages} if context else {}
+    cited = [by_marker[n] for n in citations(reply.text, passages) if n in by_marker]
+    return replace(
+        answer,
+        text=reply.text.strip(),
+        answered_by=model.name,
+        citations=tuple(map(Citation.of, cited)),
+        usage=answer.usage + reply.usage,
+    )
+
+
+def citations(text: str, passages: Sequence[NumberedPassage] = ()) -> tuple[int, ...]:
+    """The markers that an answer cites outside code, in the order of first use.
+
+    ``[Source: title]`` cites the first of the passages with that title; 0 stands for a title
+    that none of them has.
+    """
+    prose = _BY_TITLE.sub(lambda found: _markers(found[1], passages), _CODE.sub(" ", text))
     groups = _APART.findall(prose) or _ANYWHERE.findall(prose)
     return tuple(dict.fromkeys(int(n) for group in groups for n in re.findall(r"\d+", group)))
+
+
+def _markers(cited: str, passages: Sequence[NumberedPassage]) -> str:
+    """The titles that a citation names, as markers."""
+    titles = [(item.title, item.marker) for item in passages]
+    titles += [(item.heading, item.marker) for item in passages]
+    titles += [(item.heading.rpartition(" > ")[2], item.marker) for item in passages]
+    known = {key: marker for title, marker in titles[::-1] if (key := name_key(title))}
+    # A title may hold a comma itself.
+    named = [
+        name
+        for part in cited.split(";")
+        for name in ([part] if name_key(part) in known else part.split(","))
+    ]
+    found = [
+        str(known.get(name_key(name), name if name.isdecimal() else 0))
+        for name in map(str.strip, named)
+        if name
+    ]
+    return f" [{', '.join(found)}]" if found else " "
 
 
 def _prompt(
@@ -183,7 +262,7 @@ def _written(completion: ModelReply, passages: Sequence[NumberedPassage] | None)
     notes = ("the answer was cut at its longest length",) if completion.cut else ()
     if passages is None:
         return WrittenAnswer(text, (), (), usage, notes)
-    found = citations(completion.text)
+    found = citations(completion.text, passages)
     known = {item.marker for item in passages}
     cited = tuple(marker for marker in found if marker in known)
     if len(cited) < len(found):

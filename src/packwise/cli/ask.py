@@ -15,8 +15,10 @@ from packwise.cli.console import (
     out,
     parse_where,
     print_json,
+    text_argument,
     where_option,
 )
+from packwise.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,13 +26,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from packwise.answering.answer import Answer, Citation
+    from packwise.settings import Settings
 
 _BAR = 10
 
 
 @click.command()
 @click.argument("store")
-@click.argument("question")
+@text_argument("question")
 @click.option(
     "--max-results", default=5, show_default=True, metavar="N", help="Articles to use, 1 to 20."
 )
@@ -88,6 +91,8 @@ def ask(
 
     request = _request(enhancements, how)
     settings = Settings.load(llm_model=model)
+    if model is not None:
+        _check_model(model, settings)
     with open_library(store, settings=settings) as library:
         if stream and not as_json:
             answer = _streamed(library.ask_stream(question, **request))
@@ -103,8 +108,25 @@ def ask(
         show_trace(answer.trace)
 
 
+def _check_model(model: str, settings: Settings) -> None:
+    """Raise ``UsageError`` if there is no server that could run the model."""
+    from packwise.models.llm import load_llm
+
+    if settings.synthesis == "off":
+        raise UsageError(f"--model {model}: PACKWISE_SYNTHESIS is off", fix="unset it")
+    loaded = load_llm(model=model, url=settings.llm_url or None)
+    if loaded is None:
+        fix = "set ANTHROPIC_API_KEY, or PACKWISE_LLM_URL to a server"
+        raise UsageError(f"--model {model}: no language model is configured", fix=fix)
+    loaded.close()
+
+
 def _request(enhancements: bool, how: dict[str, Any]) -> dict[str, Any]:
     """The options as ``Library.ask`` takes them."""
+    from packwise.retrieval.documents import MOST_DOCUMENTS
+
+    if not 1 <= how["max_results"] <= MOST_DOCUMENTS:
+        raise UsageError(f"--max-results is 1 to {MOST_DOCUMENTS}, not {how['max_results']}")
     multi_query, expansion = how["multi_query"], how["expansion"]
     if multi_query is not None and expansion is not None:
         raise click.UsageError("use either --enable-multi-query or --expansion, not both")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,6 +15,8 @@ from packwise.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 # Control characters except tab and newline, and the marks that reorder text on the screen.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
@@ -26,6 +28,15 @@ where_option = click.option(
     metavar="KEY=VALUE",
     help="Only passages with this document, path, lang or metadata; may be repeated.",
 )
+
+
+def text_argument(name: str) -> Callable[[_Command], _Command]:
+    """An argument of one or more words, with or without quotes around them."""
+
+    def join(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> str:
+        return " ".join(value)
+
+    return click.argument(name, nargs=-1, required=True, callback=join, metavar=name.upper())
 
 
 def clean(text: str) -> str:

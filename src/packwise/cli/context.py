@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from packwise.candidates import PACKING_POLICIES, Fusion, Mode, PackingPolicy
-from packwise.cli.console import clean, err, number, out, parse_where, print_json
+from packwise.cli.console import clean, err, number, out, parse_where, print_json, text_argument
 from packwise.errors import PackwiseError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _packing_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.argument("store")
-@click.argument("question")
+@text_argument("question")
 @click.option("--budget", type=int, metavar="N", help="Most tokens of the text.")
 @click.option("--policy", type=click.Choice(PACKING_POLICIES), help="How passages are chosen.")
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="hybrid", help="Which legs.")

@@ -22,6 +22,7 @@ embedder_option = click.option(
 @click.option("--merge", is_flag=True, help="Keep the other documents of TARGET.")
 @click.option("--force", is_flag=True, help="Also write documents that TARGET already has.")
 @click.option("--no-verify", is_flag=True, help="Do not read the copy back and compare it.")
+@click.option("--reembed", is_flag=True, help="Embed the passages again, with --embedder.")
 @embedder_option
 @json_option
 def copy(
@@ -30,13 +31,15 @@ def copy(
     merge: bool,
     force: bool,
     no_verify: bool,
+    reembed: bool,
     embedder: str | None,
     as_json: bool,
 ) -> None:
     """Make TARGET contain what STORE contains.
 
-    The two may be stores of any kind. Embeddings are copied, never computed again. An
-    interrupted copy continues where it stopped. The result is read back and compared.
+    The two may be stores of any kind. Embeddings are copied, not computed again, unless
+    --reembed asks for it: use it for packs whose embedder is not available. An interrupted
+    copy continues where it stopped. The result is read back and compared.
     """
     from packwise.cli.progress import ProgressBars
     from packwise.packs.copying import copy_store
@@ -49,6 +52,7 @@ def copy(
             force=force,
             verify=not no_verify,
             embedder=embedder,
+            reembed=reembed,
             progress=bars,
         )
     if as_json:

@@ -21,11 +21,13 @@ from packwise.candidates import (
 from packwise.cli.console import (
     clean,
     json_option,
+    note,
     number,
     out,
     parse_where,
     print_json,
     print_table,
+    text_argument,
     where_option,
 )
 
@@ -40,7 +42,7 @@ _SNIPPET = 320
 
 @click.command()
 @click.argument("store")
-@click.argument("query")
+@text_argument("query")
 @click.option("-k", default=5, show_default=True, help="How many passages.")
 @click.option(
     "--mode",
@@ -111,6 +113,8 @@ def search(
         print_json(result)
         return
     show(ranking, full=full)
+    for line in ranking.trace.degraded:
+        note(f"note: {line}")
     if trace:
         show_trace(ranking.trace)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from packwise.documents import Passage
 from packwise.language.analyzer import fold
 from packwise.language.names import CALENDAR, KeyMatcher, Name, name_key, names_in, title_aliases
-from packwise.language.sentences import sentence_spans
+from packwise.language.sentences import OPENING_WORDS, sentence_spans
 
 MOST_NAMESAKES = 8
 """Titles that may share an alias; an alias of more titles does not say which one is meant."""
@@ -47,20 +47,28 @@ _NO_SUBJECT = (
     )
     | CALENDAR
 )
+_NO_FIRST_WORD = (OPENING_WORDS - {"a", "an", "the"}) | {"using", "imagine", "notably"}
 _MOST_SUBJECT_WORDS = 8
+_LIST_MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
+_STUB = re.compile(r":\s*\Z|\bEnlarge\b|(?:\A|\n)\s*#")
+"""Announces a list, is a comment in code, or holds the caption of a picture."""
 
 
 def facts_in(text: str) -> list[Fact]:
     """The sentences of a text that define something ("X is a ...", "X refers to ...")."""
     facts: list[Fact] = []
     for start, end in sentence_spans(text):
+        mark = _LIST_MARK.match(text, start, end)
+        start = mark.end() if mark else start
         match = _DEFINITION.match(text, start, end)
-        if match is None:
+        if match is None or _STUB.search(text[start:end]):
             continue
-        subject = match["subject"].strip("\"'“”‘’*_`#, ")
-        words = subject.split()
+        subject = match["subject"].strip("\"'“”‘’*_`, ")
+        words = [fold(word).strip(",") for word in subject.split()]
         key = name_key(subject)
-        if not key or len(words) > _MOST_SUBJECT_WORDS or fold(words[0]) in _NO_SUBJECT:
+        if not key or len(words) > _MOST_SUBJECT_WORDS or words[0] in _NO_FIRST_WORD:
+            continue
+        if not _NO_SUBJECT.isdisjoint(words):
             continue
         facts.append(Fact(subject, key, text[start:end], start, end))
     return facts

@@ -16,9 +16,9 @@ from functools import cached_property, lru_cache
 
 from packwise.language.analyzer import fold
 from packwise.language.sentences import OPENING_WORDS
-from packwise.language.word_classes import MONTH_NAMES, WEEKDAYS
+from packwise.language.word_classes import LABELS, MONTH_NAMES, POINTERS, WEEKDAYS
 
-RULES = "packwise-names-1"
+RULES = "packwise-names-2"
 """Name of these rules; a store keeps it and finds its entities again when it changes."""
 
 MOST_NAME_WORDS = 8
@@ -97,6 +97,7 @@ _OPENERS = (OPENING_WORDS - frozenset("first it's none note several three".split
 CALENDAR = MONTH_NAMES | WEEKDAYS
 _HONORIFICS = frozenset("mr mrs ms messrs dr prof sir dame rev hon".split())
 _ARTICLES = frozenset(("the", "a", "an"))
+_NOT_NAMED = _OPENERS | CALENDAR | _HONORIFICS | LABELS
 _ABBREVIATIONS = "St|Mt|Ft|Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Gen|Col|Lt|Capt|Sgt|Maj|Gov|Sen|Rep"
 _LINKS = "of|de|la|von|van|du|del|della|der|den|di|da|dos|das|des|le|el|al|bin|ibn|ter|zu"
 _MARKS = "\u0300-\u036f"
@@ -175,7 +176,7 @@ def title_aliases(title: str) -> tuple[str, ...]:
     if title.endswith("?"):
         return ()
     plain = " ".join(_PARENTHESES.sub("", title).split())
-    forms = [title, plain]
+    forms = [title, plain, plain.replace("_", " ") if plain[:1].isupper() else plain]
     head, comma, rest = plain.partition(",")
     if comma and rest and all(word[0].isupper() for word in _PLAIN_WORD.findall(head + rest)):
         forms.append(head)
@@ -323,7 +324,7 @@ def _split_run(text: str, start: int, end: int) -> Iterator[Name]:
 def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]) -> bool:
     """Whether a sentence or a line ends between two capitalised words."""
     ended = before[0].endswith(".") or (len(before[0]) > _LOUD and before[0].isupper())
-    if ended and fold(after[0]) in _OPENERS:
+    if fold(after[0]) in (_OPENERS if ended else POINTERS):
         return True
     if text[before[2]] != "\n":
         return False
@@ -334,7 +335,7 @@ def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]
 def _name_of(text: str, parts: Sequence[tuple[str, int, int]]) -> Iterator[Name]:
     opens = _opens_sentence(text, parts[0][1])
     alone = len(parts) == 1
-    skipped = _HONORIFICS | _ARTICLES | (_OPENERS if opens else frozenset())
+    skipped = _HONORIFICS | _ARTICLES | POINTERS | (_OPENERS if opens else frozenset())
     while parts and fold(parts[0][0]).rstrip(".") in skipped:
         parts = parts[1:]
     if not parts or len(parts) > MOST_NAME_WORDS or not parts[0][0][0].isupper():
@@ -365,7 +366,7 @@ def _can_be_named(key: str) -> bool:
     if " " in key:
         # A date ("may 1984") is not an entity, nor is a lone number with an article.
         return any(not word.isdigit() and word not in CALENDAR for word in key.split())
-    return not (key.isdigit() or key in _OPENERS or key in CALENDAR or key in _HONORIFICS)
+    return not (key.isdigit() or key in _NOT_NAMED)
 
 
 def _identifiers(text: str, masked: Sequence[tuple[int, int]]) -> Iterator[Name]:
@@ -377,11 +378,10 @@ def _identifiers(text: str, masked: Sequence[tuple[int, int]]) -> Iterator[Name]
     for match in _IDENTIFIER.finditer(text):
         found = match[0]
         bare = found.removesuffix("()")
-        if bare.rpartition(".")[2].lower() in _DOMAINS or not taken.free(*match.span()):
+        if bare.rpartition(".")[2].lower() in _DOMAINS or _is_glued(text, found, match.start()):
             continue
-        if _is_glued(text, found, match.start()):
-            continue
-        yield Name(found, fold(bare), Kind.IDENTIFIER, match.start(), match.end())
+        if taken.free(*match.span()):
+            yield Name(found, fold(bare), Kind.IDENTIFIER, match.start(), match.end())
 
 
 def _is_glued(text: str, found: str, start: int) -> bool:

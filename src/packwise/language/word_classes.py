@@ -58,6 +58,15 @@ MONTH_NAMES = frozenset(
     "january february march april may june july august september october november december".split()
 )
 _MONTHS = MONTH_NAMES | frozenset("jan feb mar apr jun jul aug sep sept oct nov dec".split())
+POINTERS = frozenset(("see", "enlarge", "class"))
+"""Words before a name that point to it, in a reference or a caption."""
+
+LABELS = POINTERS | frozenset(
+    "caution classes example examples false faq faqs fig figure hint image none note notes null "
+    "ok table tip todo true warning yes".split()
+)
+"""Words that label a place in a document or are values in code: they name nothing."""
+
 WEEKDAYS = frozenset("monday tuesday wednesday thursday friday saturday sunday".split())
 _ERAS = frozenset("bc ad bce ce".split())
 _CALENDAR_UNITS = frozenset(

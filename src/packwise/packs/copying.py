@@ -1,7 +1,7 @@
 """Copying a store into another: documents, passages and vectors as they are.
 
-Nothing is parsed, chunked or embedded again. An interrupted copy continues where it stopped,
-and a finished one has been read back and compared.
+Nothing is parsed or chunked again, and nothing embedded unless that is asked for. An interrupted
+copy continues where it stopped, and a finished one has been read back and compared.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
+from packwise.models.base import Embedder
 from packwise.packs.progress import Progress
 from packwise.settings import Settings
 from packwise.stores.base import DocumentSummary, Store, StoreInfo, Writer, WriteSummary
@@ -45,6 +46,7 @@ def copy_store(
     force: bool = False,
     verify: bool = True,
     embedder: str | None = None,
+    reembed: bool = False,
     settings: Settings | None = None,
     progress: Progress | None = None,
 ) -> CopyReport:
@@ -52,8 +54,9 @@ def copy_store(
 
     With ``merge`` the target keeps its other documents; with ``force`` documents that it
     already has are written again. ``embedder`` names the model of the vectors when the source
-    does not record it; it is checked on a few passages. Raises ``StoreError`` when the copy
-    differs from the source, or when the source changed during the copy.
+    does not record it; it is checked on a few passages. With ``reembed`` the passages are
+    embedded again, with ``embedder`` or else the configured one. Raises ``StoreError`` when the
+    copy differs from the source, or when the source changed during the copy.
     """
     if same_store(source, target):
         raise UsageError("a store cannot be copied onto itself", fix="name another target")
@@ -61,17 +64,27 @@ def copy_store(
     show = progress or Progress()
     with closing(open_store(source)) as origin, closing(create_or_open_store(target)) as copy:
         info = origin.info()
-        name, version = _embedder_of(origin, info, embedder, settings)
+        again = _loaded(embedder, settings) if reembed else None
+        name, version, dim = (
+            (again.name, again.version, again.dim)
+            if again
+            else (*_embedder_of(origin, info, embedder, settings), info.dim)
+        )
         summaries = list(origin.documents())
         show.counted(len(summaries))
-        with copy.writer(embedder=name, embedder_version=version, dim=info.dim) as writer:
-            reused = _stage(origin, summaries, writer, force=force, progress=show)
+        with copy.writer(embedder=name, embedder_version=version, dim=dim) as writer:
+            reused = _stage(origin, summaries, writer, again, force=force, progress=show)
             _check_unchanged(origin, info)
             show.committing()
             changes = writer.commit(prune=not merge)
         if verify:
             try:
-                _verify(origin, copy, summaries, info, whole=not merge, progress=show)
+                _verify(
+                    *(origin, copy, summaries, info),
+                    whole=not merge,
+                    vectors=not reembed,
+                    progress=show,
+                )
             except StoreError:
                 _check_unchanged(origin, info)
                 raise
@@ -94,15 +107,13 @@ def _embedder_of(
     """Name and version of the embedder behind a store's vectors."""
     if info.embedder_version and embedder in (None, info.embedder):
         return info.embedder, info.embedder_version
-    from packwise.models.embedder import load_embedder
-
     name = embedder or info.embedder
     if not name:
         raise UsageError(
             f"{info.location} does not record the embedder of its vectors ({info.dim} dimensions)",
-            fix="name it: --embedder NAME",
+            fix="name it: --embedder NAME, or use --reembed",
         )
-    loaded = load_embedder(name, settings or Settings.load())
+    loaded = _loaded(name, settings)
     check_vectors(origin, loaded)
     if info.embedder_version and info.embedder_version != loaded.version:
         raise EmbedderMismatch(
@@ -110,6 +121,13 @@ def _embedder_of(
             fix="leave out --embedder",
         )
     return loaded.name, loaded.version
+
+
+def _loaded(name: str | None, settings: Settings | None) -> Embedder:
+    from packwise.models.embedder import load_embedder
+
+    settings = settings or Settings.load()
+    return load_embedder(name or settings.embedder, settings)
 
 
 def _check_unchanged(origin: Store, info: StoreInfo) -> None:
@@ -123,11 +141,13 @@ def _stage(
     origin: Store,
     summaries: Sequence[DocumentSummary],
     writer: Writer,
+    again: Embedder | None,
     *,
     force: bool,
     progress: Progress,
 ) -> int:
-    """Stage the documents the target lacks; returns how many it already had."""
+    """Stage the documents the target lacks, embedded ``again`` if that is given; returns how
+    many it already had."""
     known = {} if force else writer.source_hashes()
     missing: list[str] = []
     for summary in summaries:
@@ -143,7 +163,10 @@ def _stage(
         else:
             # The writer records the embedder: it was found to be the same.
             passages = [replace(passage, embedder_version="") for passage in content.passages]
-            writer.stage(document, passages, content.vectors, content.extractions)
+            vectors = content.vectors
+            if again is not None:
+                vectors = again.embed_passages([passage.indexed_text for passage in passages])
+            writer.stage(document, passages, vectors, content.extractions)
         progress.document()
     return len(summaries) - len(missing)
 
@@ -155,6 +178,7 @@ def _verify(
     info: StoreInfo,
     *,
     whole: bool,
+    vectors: bool,
     progress: Progress,
 ) -> None:
     """Read the copy back and compare it with its source."""
@@ -176,7 +200,7 @@ def _verify(
             if (
                 other is None
                 or checksum(content) != checksum(other)
-                or not same_vectors(content.vectors, other.vectors)
+                or (vectors and not same_vectors(content.vectors, other.vectors))
             ):
                 raise StoreError(
                     f"{content.document.id} differs between {info.location} and {made.location}",

@@ -28,7 +28,7 @@ ALTERNATIVES = 2
 QUESTION_CHARACTERS = 500
 ALTERNATIVE_CHARACTERS = 300
 LOGGED_CHARACTERS = 100
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 10.0
 
 FEEDBACK_HITS = 3
 FEEDBACK_TERMS = 10
@@ -92,7 +92,7 @@ def expand(
         if found:
             return ExpandedQuery(found, usage)
         reason = "the reply is not a JSON array of other phrasings"
-    _log.warning("query expansion failed, searching %s alone: %s", _quoted(question), reason)
+    _log.warning("query expansion failed, searching %s alone: %s", quoted(question), reason)
     return ExpandedQuery((), usage, f"no query expansion: {reason}")
 
 
@@ -171,7 +171,7 @@ def _utf8(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else " " for c in sound)
 
 
-def _quoted(question: str) -> str:
+def quoted(question: str) -> str:
     """The beginning of a question, on one line, for a log."""
     line = " ".join(_utf8(question[:LOGGED_CHARACTERS]).split())
     return f'"{line}..."' if len(question) > LOGGED_CHARACTERS else f'"{line}"'

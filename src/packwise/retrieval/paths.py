@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from packwise.errors import UsageError
-from packwise.language.names import name_key, names_in, title_aliases
+from packwise.language.analyzer import FUNCTION_WORDS
+from packwise.language.names import name_key, names_in, phrases, title_aliases
+from packwise.retrieval.graph import entities_in_question
 from packwise.stores.base import Key, Store
 from packwise.stores.knowledge import Entity, EntityId, PassageEntities, Place
 
@@ -26,6 +29,8 @@ _PLACES = 24
 _PASSAGES = 64
 _RELATIONS = 64
 _LINKS = 400
+_MOST_NAMED = 3
+_MOST_PASSAGES = 12
 
 
 class RelationKind(IntEnum):
@@ -129,6 +134,35 @@ def facts_about(store: Store, name: str, most: int = MOST_FACTS) -> list[str]:
     held = store.facts_of(passages) if passages else {}
     stored += [fact for key in passages for fact in held.get(key, ())]
     return list(dict.fromkeys(" ".join(fact.text.split()) for fact in stored))[:most]
+
+
+def paths_in_question(store: Store, question: str, max_hops: int) -> list[EntityPath]:
+    """The paths between the things that a question names."""
+    named = _named_in(question, store)[:_MOST_NAMED]
+    return [
+        path
+        for source, target in combinations(named, 2)
+        for path in find_paths(store, source, target, max_hops, most=2)
+    ]
+
+
+def _named_in(question: str, store: Store) -> list[Entity]:
+    """The entities that a question names; in small letters too, if there are fewer than two."""
+    known = {entity.key: entity for entity in entities_in_question(question, store)}
+    if len(known) < 2:
+        found = store.entities_named(phrases(question))
+        for key in sorted(found.keys() - FUNCTION_WORDS, key=lambda key: -key.count(" ")):
+            # "click option" names one thing, not a click and an option.
+            if not any(f" {key} " in f" {longer} " for longer in known):
+                known[key] = found[key]
+    asked = f" {name_key(question)} "
+    return sorted(known.values(), key=lambda entity: asked.find(f" {entity.key} "))
+
+
+def passages_of(found: Sequence[EntityPath]) -> tuple[Key, ...]:
+    """The passages that support the steps of paths."""
+    keys = (step.place.key for path in found for step in path.steps if step.place is not None)
+    return tuple(dict.fromkeys(keys))[:_MOST_PASSAGES]
 
 
 def find_paths(

@@ -1,7 +1,7 @@
 """From a STORE argument to an open store.
 
-A STORE is a pack folder, the name of an installed pack, a ``postgresql://`` URL,
-``qdrant+http://HOST:PORT/NAME`` or ``kuzu:PATH``.
+A STORE is a pack folder, the name of an installed pack, a Kuzu file or a folder with a
+``pack.db``, a ``postgresql://`` URL, ``qdrant+http://HOST:PORT/NAME`` or ``kuzu:PATH``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from packwise.stores.base import Store
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _POSTGRES = ("postgresql://", "postgres://")
+_KUZU_FILE = "pack.db"
+_KUZU_MAGIC = (b"KUZU", b"LBUG")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\\)")
 
 
@@ -42,6 +44,22 @@ def pack_folder(argument: str) -> Path:
     return folder
 
 
+def _kuzu_path(argument: str) -> Path | None:
+    """The Kuzu database that an argument without a scheme names, if it names one."""
+    place = pack_folder(argument)
+    if place.is_file():
+        try:
+            with place.open("rb") as file:
+                ours = file.read(4) in _KUZU_MAGIC or place.name == _KUZU_FILE
+        except OSError:
+            return place  # Opening it says why it cannot be read.
+        return place if ours else None
+    if place.name == _KUZU_FILE and (place / "catalog.kz").exists():
+        return place
+    holds_one = (place / _KUZU_FILE).exists() and not (place / "pack.sqlite").exists()
+    return place / _KUZU_FILE if holds_one else None
+
+
 def same_store(one: str, other: str) -> bool:
     """Whether two STORE arguments name the same place, however they are spelled."""
     return one == other or _place(one) == _place(other)
@@ -60,7 +78,9 @@ def _place(argument: str) -> tuple[object, ...]:
         return "qdrant", frozenset(address.nodes), address.collection
     if argument.startswith("kuzu:"):
         path = Path(argument.removeprefix("kuzu:")).expanduser().resolve()
-        return "kuzu", path / "pack.db" if path.is_dir() else path
+        return "kuzu", path / _KUZU_FILE if path.is_dir() else path
+    if found := _kuzu_path(argument):
+        return "kuzu", found.resolve()
     return "pack", pack_folder(argument).resolve()
 
 
@@ -78,6 +98,8 @@ def open_store(argument: str) -> Store:
         from packwise.stores.kuzu.store import open_kuzu
 
         return open_kuzu(argument.removeprefix("kuzu:"))
+    if found := _kuzu_path(argument):
+        return open_store(f"kuzu:{found}")
     from packwise.stores.pack.store import open_pack
 
     folder = pack_folder(argument)
@@ -103,8 +125,8 @@ def create_or_open_store(argument: str) -> Store:
         from packwise.stores.kuzu.store import create_or_open_kuzu
 
         return create_or_open_kuzu(argument.removeprefix("kuzu:"))
+    if found := _kuzu_path(argument):
+        return create_or_open_store(f"kuzu:{found}")
     from packwise.stores.pack.store import create_or_open_pack
 
-    if not argument.strip() or _SCHEME.match(argument):
-        pack_folder(argument)  # says what is wrong with it
     return create_or_open_pack(Path(argument))

@@ -7,6 +7,7 @@ clause or be mistaken for one.
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from packwise.errors import UsageError
 
@@ -55,6 +56,16 @@ def check_read_only(query: str) -> None:
         )
     _check_words(tokens)
     _check_hops(tokens)
+
+
+def check_bound(query: str, parameters: Container[str]) -> None:
+    """Raise ``UsageError`` if a parameter of a query has no value.
+
+    Kuzu would run it all the same, and compare with nothing.
+    """
+    for kind, text in _tokens(query):
+        if kind == "parameter" and text[1:] not in parameters:
+            raise UsageError(f"{text} has no value", fix="give one in the parameters")
 
 
 def _tokens(query: str) -> list[tuple[str, str]]:

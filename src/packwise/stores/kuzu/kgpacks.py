@@ -49,7 +49,7 @@ def read_table(file: DatabaseFile) -> Table:
         KuzuDocument(
             id=title,
             article=title,
-            title=title.replace("_", " "),
+            title=title,
             url="",
             lang="",
             source_hash="",
@@ -134,7 +134,8 @@ def read_document(file: DatabaseFile, table: Table, row: int) -> Document:
         sections.append(Section(path, max(int(level or 1), 1), (block,), start, end))
         parts.append(text)
         start = end + len(SEPARATOR)
-    text = SEPARATOR.join(parts)
+    # An article without sections has only its own text, which some packs keep.
+    text = SEPARATOR.join(parts) if rows else _content(file, found.article)
     return Document(
         id=found.id,
         title=found.title,
@@ -144,6 +145,14 @@ def read_document(file: DatabaseFile, table: Table, row: int) -> Document:
         metadata=found.metadata,
         source_hash=content_hash(found.title, text),
     )
+
+
+def _content(file: DatabaseFile, article: str) -> str:
+    columns = {row[1] for row in file.rows("CALL TABLE_INFO('Article') RETURN *")}
+    if "content" not in columns:
+        return ""
+    query = "MATCH (a:Article {title: $title}) RETURN a.content"
+    return file.rows(query, {"title": article})[0][0] or ""
 
 
 def _links(file: DatabaseFile, article: str) -> Iterator[Link]:

@@ -21,7 +21,7 @@ from packwise.stores.bm25 import KeywordIndex
 from packwise.stores.checks import EmbedderIdentity, normalised, question_vector, storable
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.kuzu import kgpacks
-from packwise.stores.kuzu.cypher import check_read_only
+from packwise.stores.kuzu.cypher import check_bound, check_read_only
 from packwise.stores.kuzu.database import DatabaseFile, stamp_of
 from packwise.stores.kuzu.keywords import keyword_index
 from packwise.stores.kuzu.knowledge import KuzuKnowledge, read_own_entities
@@ -35,6 +35,7 @@ from packwise.stores.transfer import Content
 
 _T = TypeVar("_T")
 _SPARE = 16
+_OLD_CATALOG = "catalog.kz"
 _ROUNDS = 4
 
 _SECTIONS = "UNWIND $values AS v MATCH (s:Section {section_id: v}) RETURN v, "
@@ -58,11 +59,15 @@ def create_or_open_kuzu(path: str | Path) -> KuzuStore:
     if not text.strip():
         raise UsageError("kuzu: names no file", fix="write kuzu:PATH")
     file = Path(text).expanduser()
+    if file.is_dir() and not (file / _OLD_CATALOG).exists():
+        file = file / "pack.db"
+        if not file.exists():
+            raise NotAStore(f"{file.parent} is a folder without a pack.db", fix="name the file")
     if file.is_dir():
-        inside = file / "pack.db"
-        if not inside.is_file():
-            raise NotAStore(f"{file} is a folder without a pack.db", fix="name the file itself")
-        file = inside
+        raise NotAStore(
+            f"{file} is a database of Kuzu before 0.11, which later versions cannot read",
+            fix="run EXPORT DATABASE with that version and IMPORT DATABASE with Kuzu 0.11",
+        )
     return KuzuStore(file)
 
 
@@ -342,12 +347,18 @@ class KuzuStore(Closeable, KnowledgeReader):
         """Run a Cypher query that only reads; its rows by column name.
 
         Put values into ``parameters``, written ``$name`` in the query. Raises ``UsageError``
-        on a query that could write, ``StoreError`` on one that fails or takes longer than
-        ``timeout_s`` seconds.
+        on a query that could write or lacks a value, ``StoreError`` on one that fails or takes
+        longer than ``timeout_s`` seconds.
         """
         check_read_only(query)
+        check_bound(query, parameters or {})
         with self._current() as snapshot:
             return snapshot.file.records(query, parameters or {}, timeout_s)
+
+    def vector_query(self) -> str | None:
+        """The Cypher that finds the nearest passages; ``None`` without a vector index."""
+        with self._current() as snapshot:
+            return _nearest_query(snapshot) if snapshot.has_vector_index else None
 
     def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         with self._current() as snapshot:
@@ -405,15 +416,21 @@ def _rows(snapshot: KuzuSnapshot, where: Filter, among: Sequence[Key] | None) ->
     return sorted(chosen & set(snapshot.table.allowed(where)) if where else chosen)
 
 
+def _nearest_query(snapshot: KuzuSnapshot) -> str:
+    cosine = _COSINE.format(node="node", dim=snapshot.table.state.identity.dim)
+    return (
+        f"CALL QUERY_VECTOR_INDEX('Section', '{INDEX}', $question, $depth, efs := 400)"
+        f" RETURN node.section_id, {cosine}"
+    )
+
+
 def _nearest(snapshot: KuzuSnapshot, question: Vectors, k: int) -> list[Match]:
     """What the vector index finds, with the same cosines that any other search gives."""
     total = len(snapshot.table.passages)
-    cosine = _COSINE.format(node="node", dim=snapshot.table.state.identity.dim)
     depth = min(k + _SPARE, total)
     for attempt in range(_ROUNDS + 1):
         rows = snapshot.file.rows(
-            f"CALL QUERY_VECTOR_INDEX('Section', '{INDEX}', $question, $depth, efs := 400)"
-            f" RETURN node.section_id, {cosine}",
+            _nearest_query(snapshot),
             {"question": question.tolist(), "depth": depth},
         )
         matches = _best(rows, depth)
