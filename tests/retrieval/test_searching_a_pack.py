@@ -85,11 +85,11 @@ def test_the_trace_names_the_stages_with_their_times(library):
         "embed",
         "vector",
         "keyword",
+        "fetch",
         "complete",
         "fusion",
-        "fetch",
-        "graph",
         "confidence",
+        "graph",
     ]
     assert trace.as_dict()["version"] == 1
 

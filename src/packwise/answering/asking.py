@@ -1,6 +1,6 @@
 """From a question to an answer: the nine steps in their order.
 
-    expansion (opt-in) -> search, cross-encoder, graph -> confidence gate -> documents
+    expansion (opt-in) -> search -> confidence gate -> cross-encoder, graph -> documents
     -> quality filter and packing -> few-shot examples -> synthesis, or sentences
 
 Every call to a language model can fail. The answer is then made without it, and a line in
@@ -38,7 +38,14 @@ from packwise.language.analyzer import terms
 from packwise.models.base import CrossEncoder, TokenCounter
 from packwise.models.llm import LanguageModel
 from packwise.models.tokens import token_counter
-from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
+from packwise.retrieval.documents import (
+    MAX_SECTIONS,
+    NUM_DOCS,
+    ChosenPassages,
+    best_articles,
+    clamp_results,
+    with_linked,
+)
 from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
 from packwise.retrieval.fusion import MOST_TERMS, PassageScorer
 from packwise.retrieval.pipeline import Ranking
@@ -157,21 +164,21 @@ class _AskRun:
         given = {name: value for name, value in given.items() if value is not None}
         if alternatives:
             given["alternatives"] = alternatives
-        depth = self._settings.context_candidates
-        return self._tools.search(self._full_question, depth, **given)
+        number = clamp_results(self._options.max_results)
+        return self._tools.search(
+            self._full_question,
+            max(self._settings.context_candidates, number * MAX_SECTIONS),
+            depth=self._settings.context_depth * number // NUM_DOCS,
+            gated=True,
+            # A finding of the graph is an answer of the store, whatever the passages are.
+            threshold=0.0 if self._options.findings else self._options.threshold,
+            **given,
+        )
 
     def _refusal(self, ranking: Ranking) -> str | None:
         """Why the store does not answer; ``None`` if the question passes the confidence gate."""
-        # The caller's threshold, else that of the store's calibration, else the setting.
-        given = (self._options.threshold, ranking.threshold)
-        usual = self._settings.context_confidence_threshold
-        threshold = next((value for value in given if value is not None), usual)
-        with self._trace.stage("gate") as stage:
-            # A finding of the graph is an answer of the store, whatever the passages are.
-            found = bool(ranking.hits) and ranking.confidence >= threshold
-            passed = found or bool(self._options.findings)
-            stage.note(confidence=round(ranking.confidence, 6), threshold=threshold, passed=passed)
-        return None if passed else refusal(ranking, threshold)
+        passed = not ranking.refused or self._options.findings
+        return None if passed else refusal(ranking, ranking.threshold)
 
     def _gated(
         self, model: LanguageModel | None, refusal: str, streaming: bool
