@@ -146,8 +146,10 @@ def test_twenty_articles_can_be_asked_for(tmp_path):
     source = tmp_path / "notes"
     source.mkdir()
     for n in range(24):
+        # The more words on other things, the worse all sections of the article rank.
+        other = "Meanwhile the harbour sleeps and boats drift along slowly. " * n
         parts = "".join(
-            f"## Part {part}\n\nPump {n} is oiled in step {part} by hand, and the pump runs.\n\n"
+            f"## Part {part}\n\nPump {n} is oiled in step {part} by hand. {other}\n\n"
             for part in "abc"
         )
         (source / f"{n}.md").write_text(f"# Pump {n}\n\n{parts}")
