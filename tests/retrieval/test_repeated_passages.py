@@ -5,6 +5,7 @@ import json
 import pytest
 
 import packwise
+from packwise.candidates import FUSIONS, MODES
 from packwise.retrieval.copies import DistinctPassages
 from packwise.stores.base import Match
 
@@ -74,3 +75,25 @@ def test_both_legs_hold_the_same_copy(copies):
     keyword = {a: 5.0, d: 2.0}
     passages.align({b: 0.9}, keyword)
     assert keyword == {b: 5.0, d: 2.0}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("fusion", FUSIONS)
+def test_versions_of_one_page_take_one_place(tmp_path, mode, fusion):
+    versions = [
+        {"id": f"v{n}", "url": "https://x.test/crane", "text": f"The crane is greased {n} times."}
+        for n in range(40)
+    ]
+    others = [
+        {"id": f"o{n}", "url": f"https://x.test/{n}", "text": f"A crane of team {n} was greased."}
+        for n in range(15)
+    ]
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(f"{json.dumps(row)}\n" for row in (*versions, *others)))
+    packwise.build([str(source)], str(tmp_path / "pack"))
+    with packwise.open(str(tmp_path / "pack")) as library:
+        ranking = library.search("how often is the crane greased?", mode=mode, fusion=fusion)
+    urls = [hit.passage.url for hit in ranking.hits]
+    assert len(urls) == len(set(urls)) == 10
+    dropped = [drop.id for drop in ranking.trace.dropped]
+    assert len(set(dropped)) == len(dropped) == (39 if versions[0]["url"] in urls else 0)

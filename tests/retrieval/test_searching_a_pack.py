@@ -85,9 +85,9 @@ def test_the_trace_names_the_stages_with_their_times(library):
         "embed",
         "vector",
         "keyword",
-        "fetch",
         "complete",
         "fusion",
+        "fetch",
         "confidence",
         "graph",
     ]

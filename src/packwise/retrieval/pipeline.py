@@ -148,15 +148,18 @@ class Pipeline:
         return ranking
 
     def _search(self, query: Query) -> Ranking:
-        trace = Trace()
         passages = DistinctPassages(self._store)
-        found = self._phrased(query, passages, trace)
-        fused = _merged([phrasing.fused for phrasing in found])
         pool = max(query.k, READ)
         if query.rerank != "off":
             pool = max(pool, self._settings.rerank_pool)
-        with trace.stage("fetch"):
-            hits = _candidates(fused, pool, passages)
+        while True:
+            trace = Trace()
+            found = self._phrased(query, passages, trace)
+            fused = _merged([phrasing.fused for phrasing in found])
+            with trace.stage("fetch"):
+                hits = _candidates(fused, pool, passages)
+            if passages.settled():
+                break
         ranking = self._judged(query, hits, list(fused.values()), found[0], trace)
         if query.gated:
             with trace.stage("gate") as stage:
@@ -263,8 +266,7 @@ class Pipeline:
             similarity=float,
             where=query.where,
         )
-        vector, keyword, statistics, job, search = None, None, None, None, None
-        matches: Sequence[Match] = ()
+        vector, keyword, statistics, job = None, None, None, None
         if query.mode != "vector":
             job = self._legs.submit(self._keyword_leg, scorer, depth, passages, aside)
         if query.mode != "keyword":
@@ -273,21 +275,17 @@ class Pipeline:
                 scorer.similarity = self._embedder().similarity
             with trace.stage("vector") as stage:
                 search = partial(self._store.vector_search, scorer.vector, where=query.where)
-                matches = search(depth)
-                _note_leg(matches, stage)
-            if matches:
-                scorer.weights = first.after(scorer.similarity(matches[0].score))
+                vector = _leg(search, depth, passages, stage)
+            if vector:
+                scorer.weights = first.after(scorer.similarity(max(vector.values())))
         if job is not None:
             keyword = job.result()
             trace.stages.extend(aside.stages)
-        if search is not None:
-            with trace.stage("fetch"):
-                vector = passages.best(search, depth, matches)
-            if keyword is not None:
-                passages.align(vector, keyword)
-        if self._settings.completion and vector is not None and keyword is not None:
-            with trace.stage("complete") as stage:
-                stage.note(rescored=self._complete(vector, keyword, scorer))
+        if vector is not None and keyword is not None:
+            passages.align(vector, keyword)
+            if self._settings.completion:
+                with trace.stage("complete") as stage:
+                    stage.note(rescored=self._complete(vector, keyword, scorer))
         with trace.stage("fusion") as stage:
             if keyword is not None:
                 statistics = self._store.term_statistics(scorer.terms)
@@ -308,10 +306,7 @@ class Pipeline:
     ) -> dict[Key, float]:
         search = partial(self._store.keyword_search, scorer.terms, where=scorer.where)
         with trace.stage("keyword") as stage:
-            found = search(depth) if scorer.terms else []
-            _note_leg(found, stage)
-            # Passages are read here because it takes no time while the question is embedded.
-            return passages.best(search, depth, found)
+            return _leg(search, depth, passages, stage) if scorer.terms else {}
 
     def _complete(
         self, vector: dict[Key, float], keyword: dict[Key, float], scorer: PassageScorer
@@ -445,5 +440,10 @@ def _candidates(
     return [Candidate(key, passages[key], scores[key]) for key in passages.first(scores, most)]
 
 
-def _note_leg(found: Sequence[Match], stage: Stage) -> None:
+def _leg(
+    search: Callable[[int], Sequence[Match]], depth: int, passages: DistinctPassages, stage: Stage
+) -> dict[Key, float]:
+    """The raw scores of the ``depth`` best distinct passages."""
+    found = search(depth)
     stage.note(found=len(found), best=round(found[0].score, 6) if found else None)
+    return passages.best(search, depth, found)
