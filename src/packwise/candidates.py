@@ -109,16 +109,24 @@ EVERYTHING = Filter()
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question for a store, other phrasings of it, and the later stages to run."""
+    """One question for a store, other phrasings of it, and the later stages to run.
+
+    Each leg finds ``depth`` passages, or ``k`` if that is 0, but never fewer than the setting
+    ``k_base``. A ``gated`` query ends before those stages if its confidence is below
+    ``threshold`` (``None``: that of the store's calibration, else the setting).
+    """
 
     text: str
     k: int = 10
+    depth: int = 0
     mode: Mode = "hybrid"
     fusion: Fusion = "weighted"
     where: Filter = EVERYTHING
     alternatives: tuple[str, ...] = ()
     graph: GraphRanking = "off"
     rerank: Reranker = "off"
+    gated: bool = False
+    threshold: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,11 +156,15 @@ class Library:
         alternatives: tuple[str, ...] = (),
         graph: GraphRanking | bool | None = None,
         rerank: Reranker | None = None,
+        depth: int = 0,
+        gated: bool = False,
+        threshold: float | None = None,
     ) -> Ranking:
         """The ``k`` best passages for the query, with scores, confidence and trace.
 
         ``alternatives`` are other phrasings, searched at the same time. ``fusion``, ``graph``
-        and ``rerank`` come from the settings unless given.
+        and ``rerank`` come from the settings unless given. ``depth``, ``gated`` and
+        ``threshold`` are those of ``Query``.
         """
         self._follow_rebuilds()
         settings = self._settings
@@ -177,6 +181,9 @@ class Library:
                 alternatives=tuple(alternatives),
                 graph=graph or "off",
                 rerank=rerank or settings.reranker,
+                depth=depth,
+                gated=gated,
+                threshold=threshold,
             )
         )
         if only_keywords and only_keywords not in ranking.trace.degraded:
@@ -240,7 +247,14 @@ class Library:
         reranked = (rerank or settings.reranker) != "off"
         k = settings.rerank_topk if reranked else settings.context_candidates
         ranking = self.search(
-            question, k, mode=mode, fusion=fusion, where=where, graph=graph, rerank=rerank
+            question,
+            k,
+            mode=mode,
+            fusion=fusion,
+            where=where,
+            graph=graph,
+            rerank=rerank,
+            depth=settings.context_depth,
         )
         packed = pack(
             question,

@@ -91,8 +91,9 @@ class Settings:
     k_base: int = setting(
         12,
         "RETRIEVAL_K_BASE",
-        "candidates per search leg before fusion",
-        "the specification's value; a list of 10 needs a few more than 10",
+        "candidates per search leg before fusion; if you set it, also for contexts and answers",
+        "the specification's value; contexts lose 1% of their answers with it, so they search "
+        "deeper unless you set it",
         bounds=(1, 1000),
     )
     vector_weight: float = setting(
@@ -338,6 +339,12 @@ class Settings:
     def override(self, **values: Any) -> Settings:
         """A copy with other values, checked as in ``load``; all other origins stay."""
         return self._with(self._origins, values)
+
+    @property
+    def context_depth(self) -> int:
+        """Passages each leg finds for a context or an answer: ``k_base`` if it was set, else 0,
+        which means as many as the context is chosen from."""
+        return 0 if self.origin("k_base") == "default" else self.k_base
 
     def origin(self, name: str) -> str:
         """Where a value came from: ``override``, an environment variable's name or ``default``."""

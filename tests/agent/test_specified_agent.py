@@ -158,14 +158,7 @@ def test_a_gated_question_is_answered_from_claudes_own_knowledge(keyed, server):
     [(0.95, False), (0.7, False), (0.5, False), (0.49, True), (0.3, True), (0.0, True)],
 )
 def test_the_gate_fires_below_one_half(agent, monkeypatch, confidence, fires):
-    from dataclasses import replace
-
-    library = agent._opened()
-    search = library.search
-    monkeypatch.setattr(
-        library, "search", lambda *a, **k: replace(search(*a, **k), confidence=confidence)
-    )
-    library._answering = None
+    monkeypatch.setattr("packwise.retrieval.pipeline.confidence", lambda _: confidence)
     gated = agent.query(ON_TOPIC)["query_type"] == "confidence_gated_fallback"
     assert gated is fires
 

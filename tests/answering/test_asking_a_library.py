@@ -3,7 +3,6 @@
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -318,17 +317,6 @@ def test_wrong_options_are_refused(library, given):
 def test_other_options_are_python_errors(library):
     with pytest.raises(TypeError):
         library.ask(ON_TOPIC, no_such_option=1)
-
-
-def test_a_calibrated_store_sets_its_own_threshold(library, monkeypatch):
-    search = library.search
-    calibrated = {"confidence": 0.4, "probability": 0.4, "threshold": 0.35}
-    monkeypatch.setattr(library, "search", lambda *a, **k: replace(search(*a, **k), **calibrated))
-    monkeypatch.setattr(library, "_answering", None)
-    answer = library.ask(ON_TOPIC)
-    assert answer.query_type == "vector_search"
-    assert answer.as_dict()["probability"] == 0.4
-    assert library.ask(ON_TOPIC, threshold=0.5).query_type == "confidence_gated_fallback"
 
 
 def test_many_threads_may_ask_at_once(library):

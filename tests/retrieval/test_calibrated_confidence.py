@@ -112,7 +112,7 @@ def test_without_its_own_calibration_a_pack_gates_on_similarity_and_says_so(pack
         best = max(h.scores.similarity for h in found.hits)
     assert found.confidence == pytest.approx(best)
     assert found.probability is not None
-    assert found.threshold is None
+    assert found.threshold == 0.5
     stage = next(s for s in found.trace.as_dict()["stages"] if s["name"] == "confidence")
     assert stage["calibration"] == "default"
 
@@ -125,11 +125,33 @@ def test_with_its_own_calibration_the_gate_gets_the_probability_and_its_threshol
     assert found.threshold == 0.83
 
 
-def test_asking_follows_the_calibrated_gate(pack):
-    own_calibration(pack, threshold=0.95)
+@pytest.mark.parametrize("own", [0.2, 0.95])
+@pytest.mark.parametrize("given", [None, 0.2, 0.95])
+def test_asking_follows_the_calibrated_gate_unless_the_caller_has_a_threshold(pack, own, given):
+    own_calibration(pack, threshold=own)
     with open_library(str(pack)) as library:
-        answer = library.ask("how do I rotate the signing key?", synthesis=False)
-    assert answer.query_type == "confidence_gated_fallback"
+        answer = library.ask("how do I rotate the signing key?", synthesis=False, threshold=given)
+    refused = (own if given is None else given) == 0.95
+    assert (answer.query_type == "confidence_gated_fallback") == refused
+    assert answer.as_dict()["probability"] == pytest.approx(0.880797)
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_the_gate_decides_before_the_cross_encoder_and_its_score_comes_in_after(pack, passes):
+    sure, unsure = 2.0, -2.0
+    biases = (
+        {"cross": unsure, "similarity": sure} if passes else {"cross": sure, "similarity": unsure}
+    )
+    flat = {"mean": 0.0, "scale": 1.0, "weight": 0.0}
+    models = [{"bias": bias, "signs": {name: flat}} for name, bias in biases.items()]
+    own_calibration(pack, threshold=0.5, models=models)
+    with open_library(str(pack)) as library:
+        found = library.search(
+            "how do I rotate the signing key?", gated=True, rerank="crossencoder"
+        )
+    assert found.refused != passes
+    assert ("cross" in found.signs) == passes
+    assert found.confidence == pytest.approx(0.119203)
 
 
 @pytest.mark.parametrize("value", [0.2, 0.5])
@@ -137,7 +159,7 @@ def test_a_threshold_that_the_user_set_wins(pack, value):
     own_calibration(pack, threshold=0.95)
     settings = Settings.load(context_confidence_threshold=value)
     with open_library(str(pack), settings=settings) as library:
-        assert library.search("signing key").threshold is None
+        assert library.search("signing key").threshold == value
 
 
 def test_a_threshold_in_the_environment_wins_even_if_it_equals_the_default(pack, monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import packwise
 from packwise.candidates import Candidate, Filter, Scores
 from packwise.documents import Document, Link, Passage, Section, content_hash
 from packwise.retrieval.documents import (
@@ -47,14 +48,12 @@ def test_five_articles_with_three_sections_each():
 
 
 def test_relevance_is_cumulative_but_length_alone_does_not_win():
+    best = [hit("best", "a", 0.9)]
     several = [hit("several", s, 0.6) for s in "abc"]
-    single = [hit("single", "a", 0.7)]
-    assert {
-        c.passage.document for c in best_articles([*several, *single], num_docs=1).candidates
-    } == {"several"}
-    better = [hit("single", "a", 0.9)]
-    weak = [hit("weak", s, 0.45) for s in "abcdef"]
-    assert ids(best_articles([*weak, *better], num_docs=1)) == ["single#a0"]
+    close, better = [hit("single", "a", 0.62)], [hit("single", "a", 0.8)]
+    for single, second in ((close, "several"), (better, "single")):
+        chosen = best_articles([*several, *single, *best], num_docs=2)
+        assert {c.passage.document for c in chosen.candidates} == {"best", second}
 
 
 def test_documents_of_one_title_are_one_article():
@@ -95,6 +94,70 @@ def test_limits_hold_whatever_was_found(found, num_docs, max_sections):
     assert all(len(sections) <= max_sections for sections in articles.values())
     if num_docs >= len({d for d, _, _ in found}) and max_sections >= 6:
         assert len(chosen.candidates) == len(hits)
+
+
+FOUND = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(0, 5), st.floats(0, 1)),
+    min_size=1,
+    max_size=60,
+    unique_by=lambda t: t[:2],
+)
+
+
+@given(FOUND, st.integers(1, 20))
+def test_the_article_of_the_best_passage_is_always_chosen(found, num_docs):
+    hits = [hit(f"d{d}", f"s{s}", score) for d, s, score in found]
+    best = max(hits, key=lambda hit: hit.scores.final)
+    chosen = best_articles(hits, num_docs=num_docs)
+    assert chosen.candidates[0] == best
+    assert chosen.articles == min(num_docs, len({d for d, _, _ in found}))
+    if num_docs == 1:
+        assert {article_of(c.passage) for c in chosen.candidates} == {article_of(best.passage)}
+
+
+QUESTIONS = (
+    "how do I rotate the signing key?",
+    "how long does a restore take?",
+    "what is a mirror?",
+    "who may restore a backup",
+    "server",
+)
+
+
+@pytest.mark.parametrize("max_results", range(1, 21))
+def test_no_number_of_articles_loses_the_best_passage_of_a_pack(notes_pack, max_results):
+    with packwise.open(str(notes_pack)) as library:
+        for question in QUESTIONS:
+            hits = library.search(question, 30).hits
+            chosen = with_linked(
+                best_articles(hits, num_docs=max_results),
+                question,
+                store=library.store,
+                embedder=library.embedder,
+                settings=library.settings,
+                min_relevance=0.0,
+            )
+            assert chosen.candidates[0] == hits[0]
+            own = {article_of(c.passage) for c in chosen.candidates[: -len(chosen.joined) or None]}
+            assert article_of(hits[0].passage) in own
+
+
+def test_twenty_articles_can_be_asked_for(tmp_path):
+    source = tmp_path / "notes"
+    source.mkdir()
+    for n in range(24):
+        # The more words on other things, the worse all sections of the article rank.
+        other = "Meanwhile the harbour sleeps and boats drift along slowly. " * n
+        parts = "".join(
+            f"## Part {part}\n\nPump {n} is oiled in step {part} by hand. {other}\n\n"
+            for part in "abc"
+        )
+        (source / f"{n}.md").write_text(f"# Pump {n}\n\n{parts}")
+    packwise.build([str(source)], str(tmp_path / "pack"))
+    with packwise.open(str(tmp_path / "pack")) as library:
+        answer = library.ask("how is a pump oiled?", max_results=20, threshold=0.0)
+    (stage,) = [s for s in answer.trace.stages if s.name == "documents"]
+    assert stage.notes["articles"] == 20
 
 
 class Compass:

@@ -43,11 +43,14 @@ BASE = Query("q", where=Filter(tenant="a"))
     [
         replace(BASE, text="other"),
         replace(BASE, k=9),
+        replace(BASE, depth=9),
         replace(BASE, mode="vector"),
         replace(BASE, fusion="rrf"),
         replace(BASE, alternatives=("p",)),
         replace(BASE, graph="names"),
         replace(BASE, rerank="mmr"),
+        replace(BASE, gated=True),
+        replace(BASE, threshold=0.5),
         replace(BASE, where=Filter(tenant="b")),
         replace(BASE, where=Filter(tenant="a", acl=("staff",))),
         replace(BASE, where=Filter(tenant="a", space="s")),
@@ -67,7 +70,7 @@ def test_no_other_query_gets_the_answer(other):
 
 def test_every_field_of_a_query_and_its_filter_is_in_the_cases_above():
     assert [field.name for field in fields(Query)] == (
-        "text k mode fusion where alternatives graph rerank".split()
+        "text k depth mode fusion where alternatives graph rerank gated threshold".split()
     )
     assert [field.name for field in fields(Filter)] == (
         "tenant space acl lang node_type documents path_prefix metadata".split()

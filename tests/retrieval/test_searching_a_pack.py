@@ -88,8 +88,8 @@ def test_the_trace_names_the_stages_with_their_times(library):
         "complete",
         "fusion",
         "fetch",
-        "graph",
         "confidence",
+        "graph",
     ]
     assert trace.as_dict()["version"] == 1
 

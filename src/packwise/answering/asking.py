@@ -1,6 +1,6 @@
 """From a question to an answer: the nine steps in their order.
 
-    expansion (opt-in) -> search, cross-encoder, graph -> confidence gate -> documents
+    expansion (opt-in) -> search -> confidence gate -> cross-encoder, graph -> documents
     -> quality filter and packing -> few-shot examples -> synthesis, or sentences
 
 Every call to a language model can fail. The answer is then made without it, and a line in
@@ -10,7 +10,6 @@ Every call to a language model can fail. The answer is then made without it, and
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
@@ -29,7 +28,7 @@ from packwise.answering.answer import (
     from_context,
     refusal,
 )
-from packwise.answering.blocks import SourcePassage, with_neighbours
+from packwise.answering.evidence import choose, sources
 from packwise.answering.extractive import ExtractedAnswer, extract
 from packwise.answering.few_shot import FewShotExample
 from packwise.answering.synthesis import WrittenAnswer
@@ -40,17 +39,17 @@ from packwise.language.analyzer import terms
 from packwise.models.base import CrossEncoder, TokenCounter
 from packwise.models.llm import LanguageModel
 from packwise.models.tokens import token_counter
-from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
+from packwise.retrieval.documents import (
+    MAX_SECTIONS,
+    NUM_DOCS,
+    clamp_results,
+)
 from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
-from packwise.retrieval.fusion import MOST_TERMS, PassageScorer
+from packwise.retrieval.fusion import MOST_TERMS
 from packwise.retrieval.pipeline import Ranking
 from packwise.trace import Trace
 
 NOTHING = ExtractedAnswer()
-_READ = 8
-"""Passages that are read for an answer without a language model."""
-_READ_WHOLE = 3
-"""The first of them are read with their neighbours, so that a list they cut is whole."""
 NO_SENTENCE = "The passages that were found hold no sentence that answers this."
 
 
@@ -107,7 +106,8 @@ class _AskRun:
         refusal = self._refusal(ranking)
         if refusal is not None:
             return (yield from self._gated(model, refusal, streaming))
-        candidates = self._documents(ranking)
+        with self._trace.stage("documents") as stage:
+            candidates = choose(self._tools, self._full_question, self._options, ranking, stage)
         if model is not None and self._options.synthesis:
             answer = yield from self._synthesis(model, candidates, streaming)
             if answer is not None:
@@ -164,20 +164,20 @@ class _AskRun:
         given = {name: value for name, value in given.items() if value is not None}
         if alternatives:
             given["alternatives"] = alternatives
-        depth = self._settings.context_candidates
-        return self._tools.search(self._full_question, depth, **given)
+        number = clamp_results(self._options.max_results)
+        return self._tools.search(
+            self._full_question,
+            max(self._settings.context_candidates, number * MAX_SECTIONS),
+            depth=self._settings.context_depth * number // NUM_DOCS,
+            gated=True,
+            # A finding of the graph is an answer of the store, whatever the passages are.
+            threshold=0.0 if self._options.findings else self._options.threshold,
+            **given,
+        )
 
     def _refusal(self, ranking: Ranking) -> str | None:
         """Why the store does not answer; ``None`` if the question passes the confidence gate."""
-        # The caller's threshold, else that of the store's calibration, else the setting.
-        given = (self._options.threshold, ranking.threshold)
-        usual = self._settings.context_confidence_threshold
-        threshold = next((value for value in given if value is not None), usual)
-        with self._trace.stage("gate") as stage:
-            # A finding of the graph is an answer of the store, whatever the passages are.
-            found = bool(ranking.hits) and ranking.confidence >= threshold
-            passed = found or bool(self._options.findings)
-            stage.note(confidence=round(ranking.confidence, 6), threshold=threshold, passed=passed)
+        passed = not ranking.refused or self._options.findings
         return None if passed else refusal(ranking.hits)
 
     def _gated(
@@ -196,53 +196,6 @@ class _AskRun:
         if streaming and not self._streamed:
             yield refusal
         return self._answer(refusal, GATED, NOT_ANSWERED)
-
-    def _documents(self, ranking: Ranking) -> tuple[Candidate, ...]:
-        """Step 6, and the passages that the caller adds to those of the search."""
-        options, hits = self._options, ranking.hits
-        if keep := options.keep:
-            hits = tuple(hit for hit in hits if keep(hit.passage.text)) or hits
-        number = clamp_results(options.num_docs or options.max_results)
-        with self._trace.stage("documents") as stage:
-            if not options.documents:
-                kept = hits[:number]
-                chosen = ChosenPassages(kept, len({hit.passage.document for hit in kept}))
-            else:
-                chosen = best_articles(hits, num_docs=number, max_sections=options.max_sections)
-                if options.mode != "keyword":
-                    chosen = with_linked(
-                        chosen,
-                        self._full_question,
-                        store=self._store,
-                        embedder=self._tools.embedder(),
-                        settings=self._settings,
-                        where=options.where,
-                        min_relevance=options.min_relevance,
-                        max_sections=options.max_sections,
-                    )
-            candidates = self._with_extra(chosen.candidates)
-            stage.note(
-                articles=chosen.articles,
-                passages=len(candidates),
-                joined=list(chosen.joined),
-                extra=len(candidates) - len(chosen.candidates),
-            )
-        return candidates
-
-    def _with_extra(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
-        known = {hit.key for hit in candidates}
-        keys = [key for key in dict.fromkeys(self._options.extra) if key not in known]
-        if not keys:
-            return candidates
-        embedder, where = self._tools.embedder(), self._options.where
-        scorer = PassageScorer.of_question(
-            self._full_question, self._store, embedder, self._settings, where
-        )
-        # The caller asked for them: they rank with the best that search found, in their order.
-        best = max((hit.scores.final for hit in candidates), default=1.0)
-        found = {hit.key: hit for hit in scorer.candidates(keys)}
-        extra = [found[key] for key in keys if key in found]
-        return (*candidates, *(replace(e, scores=replace(e.scores, final=best)) for e in extra))
 
     def _pack(
         self, candidates: Sequence[Candidate], counter: TokenCounter | None, budget: int | None
@@ -406,7 +359,7 @@ class _AskRun:
             known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
             found = extract(
                 self._question,
-                self._sources(context, candidates),
+                sources(self._store, context, candidates, len(self._options.findings)),
                 signs=self._ranking.signs if self._ranking else {},
                 statistics=self._store.term_statistics(known),
                 cross_encoder=None if self._options.mode == "keyword" else self._cross_encoder(),
@@ -416,21 +369,6 @@ class _AskRun:
                 short=found.short is not None,
                 probability=round(found.probability, 6),
             )
-        return found
-
-    def _sources(self, context: Context, candidates: Sequence[Candidate]) -> list[SourcePassage]:
-        """The best ranked passages, whole. Packing may have left one out as too costly, but
-        reading it costs nothing here; it is then cited after those of the context."""
-        markers = {name: shown.marker for shown in context.passages for name in shown.ids}
-        unused = itertools.count(len(context.passages) + len(self._options.findings) + 1)
-        found: list[SourcePassage] = []
-        for rank, hit in enumerate(candidates[:_READ]):
-            passage = hit.passage
-            if rank < _READ_WHOLE:
-                near = self._store.neighbours(hit.key, 1, 1)
-                passage = with_neighbours(passage, (other for _, other in near))
-            marker = markers.get(hit.passage.id) or next(unused)
-            found.append(SourcePassage(marker, passage, hit.scores.combined, rank))
         return found
 
     def _cross_encoder(self) -> CrossEncoder | None:

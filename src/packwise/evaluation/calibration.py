@@ -101,7 +101,7 @@ def gather(
     asked += [(f"other:{q.id}", replace(q, answerable=False)) for q in others]
     examples: list[CalibrationExample] = []
     for name, question in asked:
-        ranking = library.search(question.text, most)
+        ranking = library.search(question.text, most, depth=settings.context_depth)
         if ranking.signs:
             own = grades[name] if question.answerable else {}
             right = _has_answer(library, question, own, ranking.hits)
@@ -179,13 +179,17 @@ def fit(
     penalty = min(_PENALTIES, key=lambda one: _log_loss(scored[one], truth))
     probabilities = scored[penalty].tolist()
     models = [_model(names, table, truth, penalty, prior)]
+    gated = probabilities
     if CROSS in names:
-        # Searches without the cross-encoder get a probability too.
+        # Searches without the cross-encoder get a probability too. The gate uses it: it decides
+        # before the cross-encoder runs.
         plain = len(SIGNS)
         models.append(_model(names[:plain], table[:, :plain], truth, penalty, prior))
-    threshold, refuse = _thresholds(probabilities, right, precision)
+        without = _out_of_fold(names[:plain], table[:, :plain], truth, folds, penalty, prior)
+        gated = without.tolist()
+    threshold, refuse = _thresholds(gated, right, precision)
     assessment = assess(probabilities, right)
-    above = [there for p, there in zip(probabilities, right, strict=True) if p >= threshold]
+    above = [there for p, there in zip(gated, right, strict=True) if p >= threshold]
     answered = RiskPoint(
         threshold, len(above) / len(right), 1.0 - sum(above) / len(above) if above else 0.0
     )

@@ -266,7 +266,9 @@ class _Asker:
         """As ``Library.context`` does, or as deep as documents are ranked."""
         settings, mode, fusion = self.variant.settings, self.variant.mode, self.variant.fusion
         wide = settings.rerank_topk if settings.reranker != "off" else settings.context_candidates
-        return self.library.search(text, k or self.depth or wide, mode=mode, fusion=fusion)
+        legs = 0 if k or self.depth else settings.context_depth
+        k = k or self.depth or wide
+        return self.library.search(text, k, mode=mode, fusion=fusion, depth=legs)
 
     def pack(self, text: str, ranking: Ranking, budget: int) -> Context:
         from packwise.context.packer import pack

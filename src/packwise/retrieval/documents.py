@@ -1,19 +1,21 @@
 """Step 6: a few articles, a few sections of each, and linked articles that fit.
 
-Passages are grouped by article, that is by title. The articles whose sections together are most
-relevant are kept, with the best sections of each. Articles they link to may join if they are
-similar enough to the question (``MIN_RELEVANCE``).
+Passages are grouped by article, that is by title. The article of the best passage is always kept,
+and those whose sections together are most relevant, with the best sections of each. Articles they
+link to may join if they are similar enough to the question (``MIN_RELEVANCE``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from packwise.candidates import EVERYTHING, Candidate, Filter
 from packwise.documents import Passage
 from packwise.language.names import name_key
 from packwise.models.base import Embedder
+from packwise.retrieval.copies import DistinctPassages
 from packwise.retrieval.fusion import PassageScorer
 from packwise.settings import Settings
 from packwise.stores.base import Store
@@ -26,7 +28,10 @@ MIN_RELEVANCE = 0.7
 MOST_LINKED = 500
 """Linked articles that are considered, in the order of the links."""
 
-_FADE = 0.5
+_FADE = 0.125
+"""What each further section of an article counts, against the one before it. At 0.5, long articles
+take the places of the second one that a question needs: .82 against .87 of the articles behind
+HotpotQA questions are among the first two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +61,9 @@ def best_articles(
 ) -> ChosenPassages:
     """The hits of the ``num_docs`` best articles, from at most ``max_sections`` sections each.
 
-    An article's relevance is the sum over its kept sections, each counting half as much as the
-    one before it, so a long article does not win by its length alone. A passage without a
-    heading is a section of its own.
+    The article of the best hit comes first. The relevance of the others is the sum over their
+    kept sections, each counting far less than the one before it, so a long article does not win
+    by its length alone. A passage without a heading is a section of its own.
     """
     groups: dict[str, dict[object, list[Candidate]]] = {}
     for hit in sorted(hits, key=lambda hit: -hit.scores.final):
@@ -68,7 +73,8 @@ def best_articles(
         if section in sections or len(sections) < max_sections:
             sections.setdefault(section, []).append(hit)
     # Stable: articles of equal relevance keep the order of their best hits.
-    order = sorted(groups, key=lambda article: -_relevance(groups[article]))
+    first, rest = list(groups)[:1], list(groups)[1:]
+    order = first + sorted(rest, key=lambda article: -_relevance(groups[article]))
     kept = [
         hit for article in order[:num_docs] for found in groups[article].values() for hit in found
     ]
@@ -107,8 +113,10 @@ def with_linked(
     scorer = PassageScorer.of_question(question, store, embedder, settings, where)
     assert scorer.vector is not None
     among = replace(where, documents=tuple(targets[:MOST_LINKED]))
-    found = store.vector_search(scorer.vector, num_docs * max_sections, among)
-    near = [match.key for match in found if embedder.similarity(match.score) >= min_relevance]
+    search = partial(store.vector_search, scorer.vector, where=among)
+    most = num_docs * max_sections
+    found = DistinctPassages(store).best(search, most, search(most))
+    near = [key for key, score in found.items() if embedder.similarity(score) >= min_relevance]
     here = {article_of(hit.passage) for hit in chosen.candidates}
     new = [hit for hit in scorer.candidates(near) if article_of(hit.passage) not in here]
     more = best_articles(new, num_docs=num_docs, max_sections=max_sections)

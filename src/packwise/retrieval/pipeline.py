@@ -1,31 +1,32 @@
 """From a question to ranked candidates, one stage after the other.
 
     embed, vector leg ─┐
-                       ├─ complete ─ fusion ─ (cross-encoder) ─ graph ─ (mmr) ─ candidates
-    keyword leg ───────┘                │
-                                        └─ confidence, from the raw scores
+                       ├─ complete ─ fusion ─ confidence, gate ─ (cross-encoder) ─ graph ─ (mmr)
+    keyword leg ───────┘
 
-The keyword leg runs while the question is embedded. ``complete`` asks each leg for its score of
-passages that only the other one found, so every passage is ranked by both. Other phrasings of
-the question run at the same time; a passage keeps its best scores. At the end the signs in the
-list become the probability that it holds the answer (``retrieval/calibration.py``).
+The keyword leg runs while the question is embedded. A leg returns distinct passages
+(``retrieval/copies.py``). ``complete`` asks each leg for its score of passages that only the
+other one found, so every passage is ranked by both. Other phrasings of the question run at the
+same time; a passage keeps its best scores. The signs in the fused list become the probability
+that it holds the answer (``retrieval/calibration.py``). A question that the gate refuses does not
+reach the later, expensive stages.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from packwise.candidates import FUSIONS, GRAPHS, MODES, RERANKERS, Candidate, Query, Scores
-from packwise.documents import Passage
 from packwise.errors import ModelError, UsageError
 from packwise.language.analyzer import terms as index_terms
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.retrieval import graph
 from packwise.retrieval.cache import CacheInfo, QueryCache
-from packwise.retrieval.calibration import READ, Calibration, default_calibration, signs
+from packwise.retrieval.calibration import CROSS, READ, Calibration, default_calibration, signs
+from packwise.retrieval.copies import DistinctPassages
 from packwise.retrieval.fusion import (
     MOST_TERMS,
     PassageScorer,
@@ -46,18 +47,19 @@ MOST_RESULTS = 1000
 class Ranking:
     """What a search found, best first, with its trace.
 
-    ``confidence`` is what the gate compares with its threshold: the ``probability`` that the
+    ``confidence`` is what the gate compares with ``threshold``: the ``probability`` that the
     list holds the answer if the store has its own calibration, else the best similarity.
-    ``threshold`` is set if the calibration has one. ``signs`` are the inputs of the
-    probability; they are empty unless both legs ran.
+    ``refused`` is set if a gated query failed; the hits are then those of fusion. ``signs`` are
+    the inputs of the probability; they are empty unless both legs ran.
     """
 
     query: Query
     hits: tuple[Candidate, ...]
     confidence: float
+    threshold: float
     trace: Trace
+    refused: bool = False
     probability: float | None = None
-    threshold: float | None = None
     signs: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -138,6 +140,7 @@ class Pipeline:
             known = self._cache.get(query, version)
             stage.note(hit=known is not None)
         if known is not None:
+            trace.stages.extend(s for s in known.trace.stages if s.name == "gate")
             trace.degraded.extend(known.trace.degraded)
             return replace(known, trace=trace)
         ranking = self._search(query)
@@ -145,58 +148,100 @@ class Pipeline:
         return ranking
 
     def _search(self, query: Query) -> Ranking:
-        trace = Trace()
-        found = self._phrased(query, trace)
-        fused = _merged([phrasing.fused for phrasing in found])
-        sure = confidence(fused.values())
+        passages = DistinctPassages(self._store)
         pool = max(query.k, READ)
         if query.rerank != "off":
             pool = max(pool, self._settings.rerank_pool)
-        with trace.stage("fetch"):
-            hits = self._fetch(fused, pool, trace)
+        while True:
+            trace = Trace()
+            found = self._phrased(query, passages, trace)
+            fused = _merged([phrasing.fused for phrasing in found])
+            with trace.stage("fetch"):
+                hits = _candidates(fused, pool, passages)
+            if passages.settled():
+                break
+        ranking = self._judged(query, hits, list(fused.values()), found[0], trace)
+        if query.gated:
+            with trace.stage("gate") as stage:
+                passed = bool(hits) and ranking.confidence >= ranking.threshold
+                stage.note(
+                    confidence=round(ranking.confidence, 6),
+                    threshold=ranking.threshold,
+                    passed=passed,
+                )
+            ranking = replace(ranking, refused=not passed)
+        if not ranking.refused:
+            hits = self._reordered(query, hits, fused, found[0], pool, passages, trace)
+            crossed = [hit.scores.cross for hit in hits if hit.scores.cross is not None]
+            if crossed and ranking.signs:
+                ranking = self._calibrated(ranking, {**ranking.signs, CROSS: max(crossed)})
+        passages.record(hits, trace)
+        return replace(ranking, hits=tuple(hits[: query.k]))
+
+    def _reordered(
+        self,
+        query: Query,
+        hits: list[Candidate],
+        fused: Mapping[Key, Scores],
+        found: _PhrasingResult,
+        pool: int,
+        passages: DistinctPassages,
+        trace: Trace,
+    ) -> list[Candidate]:
+        """The hits after the cross-encoder, graph ranking and mmr, as the query asks for them."""
         if query.rerank == "crossencoder":
             hits = self._cross_encode(query, hits, trace)
         if query.graph != "off" and query.mode == "hybrid":
-            hits = self._rank_by_graph(query, hits, fused, found[0], pool, trace)
+            hits = self._rank_by_graph(query, hits, fused, found, pool, passages, trace)
         if query.rerank == "mmr":
             hits = self._diversify(hits, trace)
-        ranking = Ranking(query, tuple(hits[: query.k]), sure, trace)
-        return self._calibrated(ranking, hits, list(fused.values()), found[0])
+        return hits
 
-    def _calibrated(
+    def _judged(
         self,
-        ranking: Ranking,
+        query: Query,
         hits: list[Candidate],
         scores: Sequence[Scores],
         found: _PhrasingResult,
+        trace: Trace,
     ) -> Ranking:
-        """The ranking with the probability that it holds the answer."""
+        """The fused list with its confidence, and the probability that it holds the answer."""
+        usual = self._settings.context_confidence_threshold
+        threshold = usual if query.threshold is None else query.threshold
+        ranking = Ranking(query, tuple(hits), confidence(scores), threshold, trace)
         if found.statistics is None or found.scorer.vector is None:
             return ranking
-        with ranking.trace.stage("confidence") as stage:
-            read = signs(ranking.query.text, scores, hits, found.statistics)
-            probability = self._calibration.probability(read) if read else None
+        with trace.stage("confidence") as stage:
+            judged = self._calibrated(ranking, signs(query.text, scores, hits, found.statistics))
             stage.note(
                 similarity=round(ranking.confidence, 6),
-                probability=None if probability is None else round(probability, 6),
+                probability=None if judged.probability is None else round(judged.probability, 6),
                 calibration=self._calibration.source,
             )
+        return judged
+
+    def _calibrated(self, ranking: Ranking, read: Mapping[str, float]) -> Ranking:
+        """The ranking with its signs and their probability."""
+        probability = self._calibration.probability(read) if read else None
         ranking = replace(ranking, probability=probability, signs=read)
         if probability is None or self._calibration.source == "default":
             return ranking
-        # A threshold that the user set wins over the calibration's.
+        # A threshold that the caller or the user set wins over the calibration's.
         unset = self._settings.origin("context_confidence_threshold") == "default"
-        threshold = self._calibration.threshold if unset else None
+        own = ranking.query.threshold is None and unset
+        threshold = self._calibration.threshold if own else ranking.threshold
         return replace(ranking, confidence=probability, threshold=threshold)
 
-    def _phrased(self, query: Query, trace: Trace) -> list[_PhrasingResult]:
+    def _phrased(
+        self, query: Query, passages: DistinctPassages, trace: Trace
+    ) -> list[_PhrasingResult]:
         """What each phrasing found, the question itself first."""
         jobs = [
-            self._phrasings.submit(self._find, replace(query, text=text))
+            self._phrasings.submit(self._find, replace(query, text=text), passages)
             for text in dict.fromkeys(query.alternatives)
             if text.strip() and text != query.text
         ]
-        found = [self._find(query), *(job.result() for job in jobs)]
+        found = [self._find(query, passages), *(job.result() for job in jobs)]
         trace.stages.extend(found[0].trace.stages)
         if jobs:
             with trace.stage("phrasings") as stage:
@@ -205,11 +250,11 @@ class Pipeline:
                 )
         return found
 
-    def _find(self, query: Query) -> _PhrasingResult:
+    def _find(self, query: Query, passages: DistinctPassages) -> _PhrasingResult:
         """Both legs for one phrasing, fused."""
         trace, aside = Trace(), Trace()
         first = leg_weights(query.text, self._settings, self._weight_shift)
-        depth = max(query.k, first.k_base)
+        depth = max(query.depth or query.k, first.k_base)
         if query.rerank != "off":
             depth = max(depth, self._settings.rerank_pool)
         scorer = PassageScorer(
@@ -223,22 +268,24 @@ class Pipeline:
         )
         vector, keyword, statistics, job = None, None, None, None
         if query.mode != "vector":
-            job = self._legs.submit(self._keyword_leg, scorer, depth, aside)
+            job = self._legs.submit(self._keyword_leg, scorer, depth, passages, aside)
         if query.mode != "keyword":
             with trace.stage("embed"):
                 scorer.vector = self._embedder().embed_query(query.text)
                 scorer.similarity = self._embedder().similarity
             with trace.stage("vector") as stage:
-                vector = _leg(self._store.vector_search(scorer.vector, depth, query.where), stage)
+                search = partial(self._store.vector_search, scorer.vector, where=query.where)
+                vector = _leg(search, depth, passages, stage)
             if vector:
                 scorer.weights = first.after(scorer.similarity(max(vector.values())))
         if job is not None:
             keyword = job.result()
             trace.stages.extend(aside.stages)
-
-        if self._settings.completion and vector is not None and keyword is not None:
-            with trace.stage("complete") as stage:
-                stage.note(rescored=self._complete(vector, keyword, scorer))
+        if vector is not None and keyword is not None:
+            passages.align(vector, keyword)
+            if self._settings.completion:
+                with trace.stage("complete") as stage:
+                    stage.note(rescored=self._complete(vector, keyword, scorer))
         with trace.stage("fusion") as stage:
             if keyword is not None:
                 statistics = self._store.term_statistics(scorer.terms)
@@ -254,11 +301,12 @@ class Pipeline:
             )
         return _PhrasingResult(fused, scorer, statistics, trace)
 
-    def _keyword_leg(self, scorer: PassageScorer, depth: int, trace: Trace) -> dict[Key, float]:
+    def _keyword_leg(
+        self, scorer: PassageScorer, depth: int, passages: DistinctPassages, trace: Trace
+    ) -> dict[Key, float]:
+        search = partial(self._store.keyword_search, scorer.terms, where=scorer.where)
         with trace.stage("keyword") as stage:
-            terms = scorer.terms
-            found = self._store.keyword_search(terms, depth, scorer.where) if terms else []
-            return _leg(found, stage)
+            return _leg(search, depth, passages, stage) if scorer.terms else {}
 
     def _complete(
         self, vector: dict[Key, float], keyword: dict[Key, float], scorer: PassageScorer
@@ -273,37 +321,6 @@ class Pipeline:
             more = self._store.keyword_search(scorer.terms, len(no_keyword), among=no_keyword)
             keyword.update((match.key, match.score) for match in more)
         return len(no_vector) + len(no_keyword)
-
-    def _fetch(
-        self,
-        fused: Mapping[Key, Scores],
-        k: int,
-        trace: Trace,
-        known: Mapping[Key, Passage] | None = None,
-    ) -> list[Candidate]:
-        """The first ``k`` distinct passages: a text, or a place on a page, that is stored twice
-        is returned once. Passages that are ``known`` are not read again."""
-        known = known or {}
-        hits: list[Candidate] = []
-        seen: dict[tuple[str, int], str] = {}
-        keys = iter(fused)
-        while batch := list(itertools.islice(keys, k - len(hits))):
-            new = [key for key in batch if key not in known]
-            read = dict(zip(new, self._store.passages(new), strict=True)) if new else {}
-            for key in batch:
-                passage = known.get(key) or read.get(key)
-                if passage is None:
-                    continue
-                marks = [(passage.content_hash, -1)]
-                if passage.url:
-                    marks.append((passage.url, passage.start))
-                first = next((seen[mark] for mark in marks if mark in seen), passage.id)
-                if first != passage.id:
-                    trace.drop(passage.id, "fetch", f"same text as {first}")
-                    continue
-                seen.update(dict.fromkeys(marks, passage.id))
-                hits.append(Candidate(key, passage, fused[key]))
-        return hits
 
     def _cross_encode(self, query: Query, hits: list[Candidate], trace: Trace) -> list[Candidate]:
         with trace.stage("cross_encoder") as stage:
@@ -335,6 +352,7 @@ class Pipeline:
         fused: Mapping[Key, Scores],
         found: _PhrasingResult,
         most: int,
+        passages: DistinctPassages,
         trace: Trace,
     ) -> list[Candidate]:
         with trace.stage("graph") as stage:
@@ -367,12 +385,7 @@ class Pipeline:
             for bonus in flow.bonuses:
                 known = listed.get(bonus.key) or scorer.found[bonus.key]
                 listed[bonus.key] = replace(known, graph=bonus.value, final=bonus.final)
-        passages = {hit.key: hit.passage for hit in hits}
-        ordered = _best_first(listed)
-        first = list(itertools.islice(ordered.items(), most))
-        if all(key in passages for key, _ in first):
-            return [Candidate(key, passages[key], scores) for key, scores in first]
-        return self._fetch(ordered, most, trace, passages)
+        return _candidates(_best_first(listed), most, passages)
 
     def _blend_pagerank(self, hits: list[Candidate], notes: dict[str, object]) -> list[Candidate]:
         info = self._store.info()
@@ -420,6 +433,17 @@ def _best_first(scores: Mapping[Key, Scores]) -> dict[Key, Scores]:
     return dict(sorted(scores.items(), key=lambda item: (-item[1].final, str(item[0]))))
 
 
-def _leg(found: Sequence[Match], stage: Stage) -> dict[Key, float]:
+def _candidates(
+    scores: Mapping[Key, Scores], most: int, passages: DistinctPassages
+) -> list[Candidate]:
+    """The first ``most`` distinct passages of a list."""
+    return [Candidate(key, passages[key], scores[key]) for key in passages.first(scores, most)]
+
+
+def _leg(
+    search: Callable[[int], Sequence[Match]], depth: int, passages: DistinctPassages, stage: Stage
+) -> dict[Key, float]:
+    """The raw scores of the ``depth`` best distinct passages."""
+    found = search(depth)
     stage.note(found=len(found), best=round(found[0].score, 6) if found else None)
-    return {match.key: match.score for match in found}
+    return passages.best(search, depth, found)

@@ -45,8 +45,6 @@ _WEB_PAGE = re.compile(r"https?://\S+$", re.IGNORECASE)
 _EXTRA = (
     "confidence probability certainty gate sources query_type answered_by degraded trace_id".split()
 )
-    "confidence probability certainty gate sources query_type answered_by degraded trace_id".split()
-)
 
 
 @router.get("/v1/models")

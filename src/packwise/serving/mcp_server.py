@@ -80,7 +80,6 @@ class PassageResult(BaseModel):
 class _ToolResult(BaseModel):
     pack: str
     confidence: float
-    probability: float | None
     gate: GateRecord
     sources: list[CleanText]
 
@@ -88,6 +87,7 @@ class _ToolResult(BaseModel):
 class SearchToolResult(_ToolResult):
     """Passages, best first."""
 
+    probability: float | None
     query: str
     passages: list[PassageResult]
     degraded: list[CleanText]
@@ -96,6 +96,7 @@ class SearchToolResult(_ToolResult):
 class ContextToolResult(_ToolResult):
     """A text within the token budget; ``[n]`` in it refers to ``citations[n-1]``."""
 
+    probability: float | None
     question: str
     text: CleanText
     tokens: int

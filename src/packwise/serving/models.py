@@ -175,7 +175,6 @@ class GateRecord(_Result):
 class _Scored(_Result):
     store: str
     confidence: float
-    probability: float | None
     gate: GateRecord
 
 
@@ -221,6 +220,7 @@ class TraceContent(_Result):
 class SearchResponse(_Scored):
     """Passages, best first."""
 
+    probability: float | None
     query: str
     hits: list[SearchHit]
     timings_ms: dict[str, float]
@@ -248,6 +248,7 @@ class ContextPassage(CitedPassage):
 class ContextResponse(_Scored):
     """A text that fits the token budget."""
 
+    probability: float | None
     question: str
     text: str
     tokens: int
@@ -281,6 +282,7 @@ class AskResponse(_Scored):
 class TraceResponse(_Scored):
     """The record of an earlier question."""
 
+    probability: float | None
     id: str
     kind: Literal["search", "context", "ask"]
     at: float
