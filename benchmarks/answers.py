@@ -4,8 +4,8 @@ python benchmarks/answers.py DATA [--store PACK] [--only NAME ...] [--every N] [
 
 DATA is the folder of SQuAD 2.0 in BEIR's layout, with paragraphs as rows. They are put
 together again: an article is one document. The questions are the answerable ones; what was
-fitted (answering/span_weights.json) and chosen saw those at even places in the file only, so
-the odd ones are the report. What is chosen by the halves ``tune`` and ``report`` (the default
+fitted (answering/span_weights.json and block_weights.json) and chosen saw those at even places
+in the file only, so the odd ones are the report. What is chosen by the halves ``tune`` and ``report`` (the default
 calibration, context/evidence.py) saw half of them, but not their short answers. No language
 model is asked.
 
@@ -30,14 +30,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from packwise.answering.answer import Answer, from_context
-from packwise.answering.extractive import best_sentences, short_answer, weighted_question
+from packwise.answering.answer import Answer
 from packwise.documents import content_hash
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import DataSet, Question, load_dataset
-from packwise.language.analyzer import terms
 from packwise.library import Library, open_library
-from packwise.models.cross_encoder import load_cross_encoder
 from packwise.settings import Settings, cache_folder
 
 
@@ -66,7 +63,7 @@ VARIANTS = (
     Variant("packing: seed", {"policy": "seed"}),
     Variant("packing: baseline", {"policy": "baseline"}),
     Variant("budget 500", {"budget": 500}),
-    Variant("no sentence judge", {}, {"sentence_judge": "off"}),
+    Variant("words alone", {}, {"answer_judge": "words"}),
     Variant("cross-encoder", {"rerank": "crossencoder"}),
 )
 
@@ -155,7 +152,7 @@ class Scored:
 def measure(library: Library, question: Question, how: dict[str, Any]) -> Scored:
     """Ask, and compare with the gold answers."""
     answer = library.ask(question.text, synthesis=False, threshold=0.0, **how)
-    said = short(library, question.text, answer, how.get("rerank") == "crossencoder")
+    said = best_short(answer)
     em = max(float(normal(said) == normal(gold)) for gold in question.answers)
     f1 = max(overlap(said, gold) for gold in question.answers)
     context = answer.context.text if answer.context else ""
@@ -165,23 +162,10 @@ def measure(library: Library, question: Question, how: dict[str, Any]) -> Scored
     return Scored(em, f1, holds, held(context, question.answers), shown)
 
 
-def short(library: Library, question: str, answer: Answer, cross_encoded: bool) -> str:
+def best_short(answer: Answer) -> str:
     """The best few words, whether or not they were sure enough to be shown."""
-    if answer.context is None:
-        return ""
-    scores = {s.id: s.scores.combined for s in answer.context.trace.selected}
-    statistics = library.store.term_statistics(list(dict.fromkeys(terms(question))))
-    evidence = from_context(answer.context, scores)
-    judge = library.embedder if library.settings.sentence_judge == "embedder" else None
-    asked = weighted_question(question, evidence, statistics)
-    ranked = best_sentences(
-        asked,
-        evidence,
-        embedder=judge,
-        cross_encoder=load_cross_encoder(library.settings) if cross_encoded else None,
-    )
-    found = short_answer(asked, ranked)
-    return found.text if found else ""
+    steps = answer.trace.stages if answer.trace else []
+    return next((str(s.notes.get("best_short", "")) for s in steps if s.name == "extract"), "")
 
 
 def held(text: str, golds: Sequence[str]) -> float:

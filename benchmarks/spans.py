@@ -27,14 +27,15 @@ from answers import normal
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from packwise.answering.answer import NumberedPassage
-from packwise.answering.extractive import best_sentences, weighted_question
+from packwise.answering.block_ranking import rank_blocks, weighted_question
+from packwise.answering.blocks import SourcePassage, blocks_of
 from packwise.answering.spans import candidates
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import Question, load_dataset
 from packwise.language.analyzer import terms
 from packwise.language.word_classes import words_of
 from packwise.library import Library, open_library
+from packwise.models.cross_encoder import load_cross_encoder
 from packwise.settings import Settings
 
 SENTENCES = 6
@@ -103,39 +104,30 @@ def main() -> None:
     sys.stdout.write(f"{len(stored)} weights written to {given.out}\n")
 
 
-def gold_evidence(
-    library: Library, questions: Sequence[Question]
-) -> Iterator[list[NumberedPassage]]:
+def gold_evidence(library: Library, questions: Sequence[Question]) -> Iterator[list[SourcePassage]]:
     """The paragraph that holds each question's answer."""
     for question in questions:
         passages = library.store.document_passages(question.metadata["paragraph"])
         yield [
-            NumberedPassage(n, p.id, p.doc_title, p.heading, p.text, GOLD_SCORE)
-            for n, (_, p) in enumerate(passages, start=1)
+            SourcePassage(rank + 1, passage, GOLD_SCORE, rank)
+            for rank, (_, passage) in enumerate(passages)
         ]
 
 
 def found_evidence(
     library: Library, questions: Sequence[Question]
-) -> Iterator[list[NumberedPassage]]:
+) -> Iterator[list[SourcePassage]]:
     """The best passages that search finds for each question."""
     for question in questions:
         hits = library.search(question.text, HITS, graph=False).hits
         yield [
-            NumberedPassage(
-                n,
-                hit.passage.id,
-                hit.passage.doc_title or hit.passage.document,
-                hit.passage.heading or hit.passage.document,
-                hit.passage.text,
-                hit.scores.combined,
-            )
-            for n, hit in enumerate(hits, start=1)
+            SourcePassage(rank + 1, hit.passage, hit.scores.combined, rank)
+            for rank, hit in enumerate(hits)
         ]
 
 
 def rows(
-    evidence: Iterator[list[NumberedPassage]],
+    evidence: Iterator[list[SourcePassage]],
     questions: Sequence[Question],
     library: Library,
     names: dict[str, int],
@@ -149,15 +141,18 @@ def rows(
     f1: list[float] = []
     exact: list[float] = []
     starts = [0]
+    encoder = load_cross_encoder(library.settings)
     for question, passages in zip(questions, evidence, strict=True):
         known = library.store.term_statistics(list(dict.fromkeys(terms(question.text))))
-        asked = weighted_question(question.text, passages, known)
+        blocks = blocks_of(passages)
+        asked = weighted_question(question.text, blocks, known)
         golds = [normal(answer).split() for answer in question.answers]
-        ranked = best_sentences(asked, passages)
-        for sentence in ranked[:SENTENCES]:
-            words = words_of(sentence.text)[:MOST_WORDS]
-            for first, last, features in candidates(asked, words, sentence.score):
-                said = normal(sentence.text[words[first].start : words[last - 1].end]).split()
+        ranked = rank_blocks(asked, blocks, encoder).blocks
+        for one in ranked[:SENTENCES]:
+            text = one.block.text
+            words = words_of(text)[:MOST_WORDS]
+            for first, last, features in candidates(asked, words, one.score):
+                said = normal(text[words[first].start : words[last - 1].end]).split()
                 f1.append(max(overlap(said, gold) for gold in golds))
                 exact.append(float(said in golds))
                 for name, value in features:

@@ -367,6 +367,7 @@ class _AskRun:
             stage.note(
                 blocks=[block.kind.value for block in found.blocks],
                 short=found.short is not None,
+                best_short=found.unsure_short.text if found.unsure_short else "",
                 probability=round(found.probability, 6),
             )
         return found

@@ -62,7 +62,8 @@ class ExtractedAnswer:
     """An answer made of blocks; its text is empty if there are none.
 
     ``probability`` is that of the best block being right. ``short`` is set only if it is part
-    of the text. ``cited`` are markers, in the order of first use.
+    of the text; ``unsure_short`` is the best one, however unsure. ``cited`` are markers, in the
+    order of first use.
     """
 
     text: str = ""
@@ -70,6 +71,7 @@ class ExtractedAnswer:
     short: ShortAnswer | None = None
     cited: tuple[int, ...] = ()
     probability: float = 0.0
+    unsure_short: ShortAnswer | None = None
 
 
 def extract(
@@ -91,7 +93,7 @@ def extract(
     ranked = rank_blocks(asked, blocks, cross_encoder)
     if not ranked.blocks:
         return ExtractedAnswer()
-    short = short_answer(ranked)
+    short = best_short = short_answer(ranked)
     if short is not None and (short.confidence < CONFIDENT or not _worth_showing(asked, short)):
         short = None
     chosen = _choose(ranked, most)
@@ -107,6 +109,7 @@ def extract(
         short,
         tuple(dict.fromkeys(cited)),
         answer_probability(ranked, signs or {}),
+        best_short,
     )
 
 
