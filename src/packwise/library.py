@@ -198,7 +198,7 @@ class Library:
             budget=budget,
             policy=policy,
         )
-        packed.save_trace(settings)
+        packed.save_trace(settings, ranking.trace)
         return replace(packed, confidence=ranking.confidence, probability=ranking.probability)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:

@@ -99,6 +99,8 @@ class _AskRun:
         ranking = self._ranking = self._search(model)
         refusal = self._refusal(ranking)
         if refusal is not None:
+            for hit in ranking.hits:
+                self._trace.drop(hit.passage.id, "gate", "below_threshold")
             return (yield from self._gated(model, refusal, streaming))
         candidates = self._documents(ranking)
         if model is not None and self._options.synthesis:
@@ -195,8 +197,8 @@ class _AskRun:
         number = clamp_results(self._options.max_results)
         with self._trace.stage("documents") as stage:
             if not self._options.documents:
-                kept = ranking.hits[:number]
-                chosen = ChosenPassages(kept, len({hit.passage.document for hit in kept}))
+                first = ranking.hits[:number]
+                chosen = ChosenPassages(first, len({hit.passage.document for hit in first}))
             else:
                 chosen = best_articles(ranking.hits, num_docs=number)
                 if self._options.mode != "keyword":
@@ -215,6 +217,10 @@ class _AskRun:
                 joined=list(chosen.joined),
                 extra=len(candidates) - len(chosen.candidates),
             )
+        kept = {hit.key for hit in candidates}
+        for hit in ranking.hits:
+            if hit.key not in kept:
+                self._trace.drop(hit.passage.id, "documents", "not_chosen")
         return candidates
 
     def _with_extra(self, candidates: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
@@ -319,7 +325,7 @@ class _AskRun:
             prompt = synthesis.synthesis_prompt(self._question, passages, examples)
             over = counter.count(prompt.system) + counter.count(prompt.user) - budget
             if over <= 0 and passages:
-                context.save_trace(self._settings)
+                context.save_trace(self._settings, self._trace)
                 return context, passages, examples
             if context.passages and over > 0:
                 # Fewer passages also need fewer fences: not all of the excess is text.
@@ -361,7 +367,7 @@ class _AskRun:
 
     def _extract(self, candidates: Sequence[Candidate]) -> Answer:
         context = self._pack(candidates, None, self._options.budget)
-        context.save_trace(self._settings)
+        context.save_trace(self._settings, self._trace)
         with self._trace.stage("extract") as stage:
             known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
             # Sentences that were left out are a paragraph border.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.context.candidate_pool import PoolEntry, Relevance, entry_vectors, neighbours
-from packwise.context.layout import Pick, block_cost, unit_costs
+from packwise.context.layout import Pick, block_cost, entry_costs
 from packwise.context.selection import (
     GreedySelection,
     PickGroup,
@@ -69,14 +69,16 @@ def select_by_coverage(given: PolicyInput) -> PolicyResult:
 def _worth_considering(
     given: PolicyInput,
 ) -> tuple[list[PoolEntry], Relevance, list[Dropped]]:
-    """The entries of which something may be worth its price, their relevance, and the trace
-    of the others. If there are none, all are considered: something is better than nothing."""
+    """The best entry and those of which something may be worth its price, their relevance,
+    and the trace of the others. If there are none, all are considered: something is better
+    than nothing."""
     entries, relevance = given.pool.entries, given.relevance
-    costs = [unit_costs(given.counter, entry.passage.text) for entry in entries]
+    costs = [entry_costs(given.counter, entry) for entry in entries]
     opening = block_cost(given.counter)
     _, bounds = density_bounds(relevance.units, costs, opening)
     price = token_price(given.settings, given.budget)
     kept = [i for i, bound in enumerate(bounds) if bound >= price] or range(len(entries))
+    kept = sorted({0, *kept}) if entries else []
     skipped = [
         entries[i].dropped(
             DropReason.LOW_VALUE, mass=relevance.masses[i], tokens=sum(costs[i]) + opening

@@ -25,13 +25,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from packwise.context.candidate_pool import PoolEntry
-from packwise.context.passage_features import passage_features
 from packwise.models.base import TokenCounter
 
 GAP, LINE_GAP = " … ", "\n…\n"
 """What stands for omitted sentences, within a line and between lines."""
 
 _BLOCK_END = "\n\n"
+# Tokens of the fences around a code block.
+_FENCE_COST = 5
 
 
 class SelectedUnits(NamedTuple):
@@ -139,16 +140,23 @@ def block(marker: int, text: str) -> str:
     return f"[{marker}] {text}{_BLOCK_END}"
 
 
+def entry_costs(counter: TokenCounter, entry: PoolEntry) -> tuple[int, ...]:
+    """The tokens of each unit of an entry, with the white space before it."""
+    return unit_costs(counter, entry.passage.text, entry.features.units, entry.features.code)
+
+
 @lru_cache(maxsize=4096)
-def unit_costs(counter: TokenCounter, text: str) -> tuple[int, ...]:
-    """The tokens of each unit of a text, with the white space before it."""
-    units = passage_features(text).units
+def unit_costs(
+    counter: TokenCounter, text: str, units: tuple[tuple[int, int], ...], code: int
+) -> tuple[int, ...]:
+    """The same for a text with these units, of which ``code`` are code."""
     starts = [0, *(end for _, end in units)][: len(units)]
     pieces = [
         f" {text[a:b]}" if i == 0 else text[start:b]
         for i, (start, (a, b)) in enumerate(zip(starts, units, strict=True))
     ]
-    return tuple(counter.count_many(pieces))
+    counts = counter.count_many(pieces)
+    return tuple(count + (code >> i & 1) * _FENCE_COST for i, count in enumerate(counts))
 
 
 @lru_cache(maxsize=64)
@@ -321,5 +329,6 @@ class ContextDraft:
         return self.budget - used
 
     def remove_lowest(self) -> None:
-        """Remove the pick of the lowest density; of equal ones the latest."""
-        self.remove(min(reversed(self.picks), key=lambda pick: pick.density))
+        """Remove the pick of the lowest density, of equal ones the latest; the first pick,
+        which is of the best passage, goes last."""
+        self.remove(min(reversed(self.picks[1:] or self.picks), key=lambda pick: pick.density))

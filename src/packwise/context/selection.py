@@ -15,7 +15,7 @@ from packwise.context.candidate_pool import (
     PoolEntry,
     Relevance,
 )
-from packwise.context.layout import ContextDraft, Pick, block_cost, header_costs, unit_costs
+from packwise.context.layout import ContextDraft, Pick, block_cost, entry_costs, header_costs
 from packwise.context.redundancy import (
     WITHIN_CAPS,
     CapExcess,
@@ -109,7 +109,7 @@ class GreedySelection:
         for entry, values in entries:
             index = self.draft.add_entry(entry)
             self._values.append(values)
-            self._costs.append(unit_costs(self._counter, entry.passage.text))
+            self._costs.append(entry_costs(self._counter, entry))
             self._by_document.setdefault(entry.passage.document, []).append(index)
         new = density_bounds(self._values[first:], self._costs[first:], self._block)
         self._densest += new[0]
@@ -118,7 +118,11 @@ class GreedySelection:
         self._restore()
 
     def fill(self) -> None:
-        """Add units until the budget is full or nothing left is worth its price."""
+        """Add units until the budget is full or nothing left is worth its price.
+
+        The first are of the first entry, the best ranked, whatever they are worth.
+        """
+        self._start()
         while True:
             before = len(self.draft.picks)
             self._run()
@@ -132,8 +136,9 @@ class GreedySelection:
 
     def take(self, picks: Iterable[Pick]) -> None:
         """Add these picks at their present value, and then what still fits."""
+        self._start()
         for pick in picks:
-            units = pick.units & ~self._covered.units[pick.entry]
+            units = pick.units & ~(self._covered.units[pick.entry] | self.draft.units[pick.entry])
             if units:
                 value, _ = self._sum(pick.entry, units, 0)
                 value *= self.novelty(pick.entry) * self._excess(pick.entry).factor
@@ -166,7 +171,7 @@ class GreedySelection:
         """More and more of an entry, the densest units first, up to all of it."""
         units, value, cost = 0, 0.0, self._block + self._header(index)[1]
         nested: list[Pick] = []
-        for _, more in self._options(index, 0):
+        for _, more in self._options(index, 0, 0):
             added = more & ~units
             if added:
                 more_value, more_cost = self._sum(index, added, units)
@@ -210,6 +215,8 @@ class GreedySelection:
     def reason(self, index: int) -> tuple[DropReason, str | None]:
         """Why nothing of an entry was selected."""
         entries = self.draft.entries
+        if index == 0 and entries[0].features.units:
+            return DropReason.OVER_BUDGET, None
         covered = self._covered.by.get(index)
         if covered and self._covered.units[index] == entries[index].features.all_units:
             return covered[0], entries[covered[1]].id
@@ -226,9 +233,16 @@ class GreedySelection:
             return DropReason.LOW_NOVELTY, None if nearest is None else entries[nearest].id
         return DropReason.LOW_VALUE, None
 
+    def _start(self) -> None:
+        """Begin with the best of the first entry."""
+        if not self.draft.picks and self.draft.entries:
+            pick = self._best_pick(0, self._left)
+            if pick is not None:
+                self._add(pick)
+
     def _run(self) -> None:
         heap = [(-self._bound(i), i) for i in range(len(self.draft.entries))]
-        if self.draft.picks or -min(heap, default=(0.0, 0))[0] >= self.price:
+        if self.draft.picks:
             heap = [bound for bound in heap if -bound[0] >= self.price]
         heapq.heapify(heap)
         latest = {index: bound for bound, index in heap}
@@ -285,8 +299,8 @@ class GreedySelection:
         """The same by the units' own value alone, within ``room`` tokens."""
         selected = self.draft.units[index]
         units, value, cost = 0, 0.0, 0
-        for _, more in self._options(index, selected | self._covered.units[index]):
-            added = more & ~units
+        for _, more in self._options(index, selected, self._covered.units[index]):
+            added = more & ~units & ~selected
             if not added:
                 continue
             more_value, more_cost = self._sum(index, added, selected | units)
@@ -294,14 +308,14 @@ class GreedySelection:
                 continue
             if units and (value + more_value) * (fixed + cost) < value * (fixed + cost + more_cost):
                 break
-            units, value, cost = units | added, value + more_value, cost + more_cost
+            units, value, cost = units | more, value + more_value, cost + more_cost
         return Pick(index, units, value, max(1, fixed + cost)) if units else None
 
-    def _options(self, index: int, taken: int) -> list[tuple[float, int]]:
-        """The units that can be added, each with those it depends on, by density: pairs of
-        the negative density and the units."""
-        dependent = self.draft.entries[index].features.dependent
-        if not dependent:
+    def _options(self, index: int, selected: int, covered: int) -> list[tuple[float, int]]:
+        """The units that can be added, each with those it brings, by density: pairs of the
+        negative density and the units."""
+        brings, taken = self.draft.entries[index].features.brings, selected | covered
+        if not any(brings):
             if index not in self._sorted:
                 pairs = zip(self._values[index], self._costs[index], strict=True)
                 self._sorted[index] = sorted(
@@ -312,11 +326,8 @@ class GreedySelection:
         for unit in range(len(self._costs[index])):
             if taken >> unit & 1:
                 continue
-            units = 1 << unit
-            while dependent >> unit & 1 and unit and not taken >> (unit - 1) & 1:
-                unit -= 1
-                units |= 1 << unit
-            value, cost = self._sum(index, units, 0)
+            units = 1 << unit | brings[unit] & ~covered
+            value, cost = self._sum(index, units & ~selected, 0)
             options.append((-(value / max(1, cost)), units))
         return sorted(options)
 
