@@ -14,6 +14,7 @@ ROOMS = [
     ("language",),
     ("sources",),
     ("models",),
+    ("chunk_partition",),
     ("chunking", "guard"),
     ("stores",),
     ("retrieval",),

@@ -4,6 +4,8 @@ sentence ends.
 A section that fits is one passage. A longer one is cut into even pieces, at paragraph
 borders where one is near, otherwise between sentences. Code blocks, tables and list items
 stay whole unless one alone is too long. The pieces of a section overlap by whole sentences.
+A piece that begins inside a table, or after the sentence that announces its list, has that
+sentence or the column names as its ``lead``.
 
 A section's blocks become *units*, each with the cost of starting a passage there. The cut
 with the lowest sum of costs and squared deviations from the even size wins.
@@ -13,14 +15,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
-from math import ceil
+from itertools import pairwise
 from operator import sub
-from typing import NamedTuple
 
+from packwise.chunk_partition import Partition, Unit
 from packwise.documents import (
     Block,
     BlockKind,
@@ -34,7 +35,7 @@ from packwise.language.sentences import sentence_spans
 from packwise.models.base import Embedder
 from packwise.settings import Settings
 
-CHUNKER = "packwise-passages-1"
+CHUNKER = "packwise-passages-2"
 """Version of the rules by which a document becomes stored passages, those of the guard
 included. When it changes, builds process unchanged documents again."""
 
@@ -61,6 +62,8 @@ _CLAUSE, _COMMA, _WORD, _INSIDE_WORD = 0.25, 0.3, 0.4, 0.6
 _LONGEST_SENTENCE_SHARE, _LONGEST_SENTENCE = 0.6, 120
 # Added to the cost after a short text that introduces the next: "as follows:", a bold line.
 _LEAD, _LEAD_TOKENS = 0.35, 12
+# Characters; a longer introduction is not repeated in front of later passages.
+_LONGEST_LEAD = 300
 
 _ITEM_START = re.compile(
     r"^([ \t]*+)(?:[-*+•‣◦▪]|(?:\d{1,3}|#)[.)]|\(?[A-Za-z]\))(?=\s)", re.MULTILINE
@@ -107,9 +110,17 @@ def chunk(document: Document, embedder: Embedder, settings: Settings) -> list[Pa
             metadata=document.metadata,
         )
         tokens = _TokenPositions(embedder, text, blocks[0].start, blocks[-1].end, empty.heading)
-        for start, end in _cut(text, blocks, tokens, limit, settings.passage_overlap):
+        for start, end, lead in _cut(text, blocks, tokens, limit, settings.passage_overlap):
             order = len(passages)
-            found = replace(empty, order_index=order, text=text[start:end], start=start, end=end)
+            found = replace(
+                empty,
+                order_index=order,
+                text=text[start:end],
+                start=start,
+                end=end,
+                lead=lead,
+                blocks=_clipped(blocks, start, end),
+            )
             hashed = content_hash(found.indexed_text)
             passages.append(replace(found, id=passage_id(document.id, order), content_hash=hashed))
     return passages
@@ -123,14 +134,54 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _cut(
     text: str, blocks: Sequence[Block], tokens: _TokenPositions, limit: int, overlap: float
-) -> list[tuple[int, int]]:
-    """Start and end of each passage of a section."""
+) -> list[tuple[int, int, str]]:
+    """Start, end and lead of each passage of a section."""
     start, end = blocks[0].start, blocks[-1].end
     capacity = max(limit - tokens.in_heading, int(limit * _LEAST_TEXT_SHARE), 1)
     if tokens.count(start, end) <= capacity:
-        return [(start, end)]
+        return [(start, end, "")]
     units = _UnitSplitter(text, tokens, capacity).units(blocks)
-    return _Partition(units, tokens, capacity, overlap).passages()
+    texts = [_lead(text, blocks, unit.start) for unit in units]
+    lengths = {lead: tokens.of_piece(lead) if lead else 0 for lead in set(texts)}
+    units = [unit._replace(lead=lengths[lead]) for unit, lead in zip(units, texts, strict=True)]
+    leads = {unit.start: lead for unit, lead in zip(units, texts, strict=True)}
+    return [
+        (first, last, leads[first] if with_lead else "")
+        for first, last, with_lead in Partition(units, tokens, capacity, overlap).passages()
+    ]
+
+
+def _lead(text: str, blocks: Sequence[Block], start: int) -> str:
+    """What a passage that begins at ``start`` needs from before it: the column names of the
+    table it begins in, or the sentence that announces its first list, table or code."""
+    at = bisect_right(blocks, start, key=lambda block: block.start) - 1
+    block = blocks[at]
+    if block.kind is BlockKind.TEXT:
+        return ""
+    lead = ""
+    if block.start < start and block.kind is BlockKind.TABLE:
+        lead = _column_names(text, block)
+    elif block.start == start or block.kind is BlockKind.LIST:
+        before = blocks[at - 1] if at else None
+        if before is not None and before.kind is BlockKind.TEXT:
+            said = text[before.start : before.end]
+            first, last = sentence_spans(said)[-1] if said.strip() else (0, 0)
+            lead = said[first:last] if said[first:last].endswith((":", "：")) else ""
+    return lead if len(lead) <= _LONGEST_LEAD else ""
+
+
+def _column_names(text: str, table: Block) -> str:
+    """The first row of a table, without rulings."""
+    for start, end, _ in _lines(text, table.start, table.end):
+        if _RULING.fullmatch(text, start, end) is None:
+            return text[start:end]
+    return ""
+
+
+def _clipped(blocks: Sequence[Block], start: int, end: int) -> tuple[Block, ...]:
+    """The parts of the blocks that lie in a passage."""
+    clipped = (Block(b.kind, max(b.start, start), min(b.end, end)) for b in blocks)
+    return tuple(block for block in clipped if block.start < block.end)
 
 
 class _TokenPositions:
@@ -176,21 +227,6 @@ def _with_long_gaps_filled(starts: list[int], start: int, end: int) -> list[int]
     return filled[: bisect_left(filled, end)]
 
 
-class _Unit(NamedTuple):
-    """A piece of a section that is not cut further.
-
-    ``prose`` may be repeated in the next passage. A unit that ``opens`` begins a sentence.
-    ``surplus`` counts the tokens it has by itself beyond those as part of its word.
-    """
-
-    start: int
-    end: int
-    cost: float
-    prose: bool
-    opens: bool = True
-    surplus: int = 0
-
-
 class _UnitSplitter:
     """Cuts the blocks of a section into units of at most ``capacity`` tokens."""
 
@@ -201,15 +237,15 @@ class _UnitSplitter:
         longest = max(int(capacity * _LONGEST_SENTENCE_SHARE), _LONGEST_SENTENCE)
         self._longest_sentence = min(capacity, longest)
 
-    def units(self, blocks: Sequence[Block]) -> list[_Unit]:
-        units: list[_Unit] = []
+    def units(self, blocks: Sequence[Block]) -> list[Unit]:
+        units: list[Unit] = []
         for block in blocks:
             if block.kind is BlockKind.TEXT:
                 units.extend(self._sentences(block.start, block.end, _PARAGRAPH))
             elif block.kind is BlockKind.LIST:
                 units.extend(self._items(block))
             elif self._fits(block.start, block.end):
-                units.append(_Unit(block.start, block.end, _PARAGRAPH, prose=False))
+                units.append(Unit(block.start, block.end, _PARAGRAPH, prose=False))
             elif block.kind is BlockKind.TABLE:
                 units.extend(self._rows(block))
             else:
@@ -219,13 +255,13 @@ class _UnitSplitter:
     def _fits(self, start: int, end: int) -> bool:
         return self._tokens.count(start, end) <= self._capacity
 
-    def _sentences(self, start: int, end: int, cost: float) -> Iterator[_Unit]:
+    def _sentences(self, start: int, end: int, cost: float) -> Iterator[Unit]:
         text, previous = self._text, start
         for begin, stop in sentence_spans(text[start:end]):
             first, last = start + begin, start + stop
             if first > start:
                 cost = self._sentence_cost(text[previous:first], first, last)
-            yield from self._split(_Unit(first, last, cost, prose=True), self._longest_sentence)
+            yield from self._split(Unit(first, last, cost, prose=True), self._longest_sentence)
             previous = last
 
     def _sentence_cost(self, gap: str, start: int, end: int) -> float:
@@ -238,7 +274,7 @@ class _UnitSplitter:
             return _SENTENCE
         return _ROW if "|" in self._text[start:end] else _LINE
 
-    def _items(self, block: Block) -> Iterator[_Unit]:
+    def _items(self, block: Block) -> Iterator[Unit]:
         found = list(_ITEM_START.finditer(self._text, block.start, block.end))
         found = found or list(_OUTER_LINE.finditer(self._text, block.start, block.end))
         # The first item lost its indentation when the block was trimmed.
@@ -251,11 +287,11 @@ class _UnitSplitter:
             first, last = _strip(self._text, start, end)
             cost = _PARAGRAPH if start == block.start else _NESTED_ITEM if nested else _ITEM
             if self._fits(first, last):
-                yield _Unit(first, last, cost, prose=True)
+                yield Unit(first, last, cost, prose=True)
             else:
                 yield from self._sentences(first, last, cost)
 
-    def _rows(self, block: Block) -> Iterator[_Unit]:
+    def _rows(self, block: Block) -> Iterator[Unit]:
         """Rows of a table; the first stays with the head, so that no head stands alone.
 
         Between rulings a row may take several lines; in other tables it is one line. A
@@ -276,9 +312,9 @@ class _UnitSplitter:
             rows[:2] = [(rows[0][0], rows[1][1])]
         for start, end in rows:
             cost = _PARAGRAPH if start == block.start else _ROW
-            yield from self._split(_Unit(start, end, cost, prose=False), self._capacity)
+            yield from self._split(Unit(start, end, cost, prose=False), self._capacity)
 
-    def _code(self, block: Block) -> Iterator[_Unit]:
+    def _code(self, block: Block) -> Iterator[Unit]:
         for start, end, after_blank in _lines(self._text, block.start, block.end):
             cost = _CODE_LINE
             if start == block.start:
@@ -286,9 +322,9 @@ class _UnitSplitter:
             elif after_blank:
                 indented = self._text[start - 1] != "\n"
                 cost = _CODE_PARAGRAPH * 2 if indented else _CODE_PARAGRAPH
-            yield from self._split(_Unit(start, end, cost, prose=False), self._capacity)
+            yield from self._split(Unit(start, end, cost, prose=False), self._capacity)
 
-    def _split(self, unit: _Unit, longest: int, level: int = 0) -> Iterator[_Unit]:
+    def _split(self, unit: Unit, longest: int, level: int = 0) -> Iterator[Unit]:
         """The unit, or pieces of it at ever weaker borders until none is too long."""
         if self._tokens.count(unit.start, unit.end) <= longest:
             yield unit
@@ -303,7 +339,7 @@ class _UnitSplitter:
                 if start < end:
                     yield from self._split(_piece(unit, start, end, cost), longest, level + 1)
 
-    def _split_word(self, unit: _Unit) -> Iterator[_Unit]:
+    def _split_word(self, unit: Unit) -> Iterator[Unit]:
         """Pieces of an endless word, cut between tokens. The tokenizer may read a piece
         differently than as part of the word, so each is counted by itself."""
         starts = self._tokens.starts
@@ -322,7 +358,7 @@ class _UnitSplitter:
             surplus = max(0, tokens - self._tokens.count(start, end))
             yield _piece(unit, start, end, _INSIDE_WORD)._replace(surplus=surplus)
 
-    def _raise_after_leads(self, units: list[_Unit]) -> list[_Unit]:
+    def _raise_after_leads(self, units: list[Unit]) -> list[Unit]:
         """The units, with a higher cost after text that introduces the next one."""
         raised = units[:1]
         for before, unit in pairwise(units):
@@ -334,7 +370,7 @@ class _UnitSplitter:
             raised.append(unit._replace(cost=unit.cost + _LEAD) if leads else unit)
         return raised
 
-    def _joined(self, units: list[_Unit]) -> list[_Unit]:
+    def _joined(self, units: list[Unit]) -> list[Unit]:
         """The units, with small ones joined where nearly all are small."""
         least = self._capacity * _SMALLEST_UNIT
         if len(units) * least <= self._tokens.count(units[0].start, units[-1].end):
@@ -352,11 +388,11 @@ class _UnitSplitter:
         return joined
 
 
-def _piece(unit: _Unit, start: int, end: int, cost: float) -> _Unit:
+def _piece(unit: Unit, start: int, end: int, cost: float) -> Unit:
     """A piece of a unit: the first has the unit's own cost, the others start at ``cost``."""
     if start == unit.start:
         return unit._replace(end=end)
-    return _Unit(start, end, cost, unit.prose, opens=False)
+    return Unit(start, end, cost, unit.prose, opens=False)
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
@@ -364,87 +400,3 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     for line in _LINE_TEXT.finditer(text, start, end):
         yield *line.span(), text.count("\n", start, line.start()) > 1
         start = line.end()
-
-
-class _Partition:
-    """Chooses which units become one passage."""
-
-    def __init__(
-        self, units: Sequence[_Unit], tokens: _TokenPositions, capacity: int, overlap: float
-    ) -> None:
-        self._units = units
-        self._capacity = capacity
-        self._overlap = overlap
-        # Tokens up to the beginning and up to the end of each unit.
-        surplus = [0, *accumulate(unit.surplus for unit in units)]
-        self._begin = [tokens.before(u.start) + n for u, n in zip(units, surplus, strict=False)]
-        self._end = [tokens.before(u.end) + n for u, n in zip(units, surplus[1:], strict=True)]
-        total = self._end[-1] - self._begin[0]
-        # n passages that share ``overlap`` of their size s hold s * (n - (n - 1) * overlap).
-        count = max(2, ceil((total / capacity - overlap) / (1 - overlap)))
-        self._size = total / (count - (count - 1) * overlap)
-        self._repeated = [self._repeat_from(i, self._size * overlap) for i in range(len(units))]
-
-    def _repeat_from(self, index: int, wanted: float) -> int:
-        """The first unit a passage that starts at ``index`` repeats: ``index`` for none.
-
-        As near to ``wanted`` tokens as whole sentences come, and always below twice that.
-        Inside a sentence that is longer than a passage, parts of it may be repeated.
-        """
-        distances: dict[int, float] = {}
-        for i in range(index - 1, -1, -1):
-            tokens = self._end[index - 1] - self._begin[i]
-            if not self._units[i].prose or tokens >= 2 * wanted:
-                break
-            if tokens:
-                distances[i] = abs(tokens - wanted)
-        whole = [i for i in distances if self._units[i].opens]
-        if not whole and not self._units[index].opens:
-            whole = list(distances)
-        return min(whole, key=distances.__getitem__, default=index)
-
-    def passages(self) -> list[tuple[int, int]]:
-        """Start and end of each passage in the text."""
-        borders = self._borders()
-        return [
-            (self._units[self._overlapped(previous, first, last)].start, self._units[last - 1].end)
-            for previous, first, last in zip([-1, *borders], borders, borders[1:], strict=False)
-        ]
-
-    def _borders(self) -> list[int]:
-        """The units that begin a passage's own text, and the number of units."""
-        begin, end, capacity, size = self._begin, self._end, self._capacity, self._size
-        repeated = [end[i - 1] - begin[r] if r < i else 0 for i, r in enumerate(self._repeated)]
-        costs = [unit.cost for unit in self._units]
-        costs[0] = 0.0
-        cheapest, origin = [0.0], [0]
-        for j in range(1, len(costs) + 1):
-            best, best_i = float("inf"), j - 1
-            for i in range(j - 1, -1, -1):
-                tokens = end[j - 1] - begin[i]
-                if tokens > capacity:
-                    break
-                tokens += repeated[i]
-                # A unit may be too long to stand beside a repetition: it then stands alone.
-                if tokens > capacity and i < j - 1:
-                    continue
-                cost = cheapest[i] + costs[i] + (tokens / size - 1) ** 2
-                if cost < best:
-                    best, best_i = cost, i
-            cheapest.append(best)
-            origin.append(best_i)
-        borders = [len(costs)]
-        while borders[-1]:
-            borders.append(origin[borders[-1]])
-        return borders[::-1]
-
-    def _overlapped(self, previous: int, first: int, last: int) -> int:
-        """The unit a passage begins with once it repeats the end of the one before."""
-        torn = not self._units[first].opens
-        for i in range(max(self._repeated[first], previous + 1), first):
-            tokens = self._end[last - 1] - self._begin[i]
-            repeated = self._end[first - 1] - self._begin[i]
-            fits = tokens <= self._capacity and repeated <= 2 * self._overlap * tokens
-            if fits and (torn or self._units[i].opens):
-                return i
-        return first

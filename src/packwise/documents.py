@@ -32,7 +32,10 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A paragraph, list, code block or table: ``text[start:end]`` of its document."""
+    """A paragraph, list, code block or table: ``text[start:end]`` of its document.
+
+    In a passage that shows only a part of it, this is that part.
+    """
 
     kind: BlockKind
     start: int
@@ -95,7 +98,12 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a section: the unit that is embedded, ranked and cited."""
+    """A part of a section: the unit that is embedded, ranked and cited.
+
+    ``blocks`` say which parts of it are prose, lists, code and tables; they are empty if that
+    is not known. ``lead`` is text from before the passage without which its first block
+    cannot be understood: the column names of a table, the sentence that announces a list.
+    """
 
     id: str
     document: str
@@ -110,6 +118,8 @@ class Passage:
     url: str = ""
     lang: str = ""
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
+    lead: str = ""
+    blocks: tuple[Block, ...] = ()
 
     @property
     def header(self) -> str:
@@ -123,9 +133,8 @@ class Passage:
 
     @property
     def indexed_text(self) -> str:
-        """The text that is embedded and searched: the heading, then the text."""
-        heading = self.heading
-        return f"{heading}\n{self.text}" if heading else self.text
+        """The text that is embedded and searched: the heading, the lead, then the text."""
+        return "\n".join(part for part in (self.heading, self.lead, self.text) if part)
 
 
 def passage_id(document_id: str, order_index: int) -> str:

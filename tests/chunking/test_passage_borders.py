@@ -9,10 +9,11 @@ from types import MappingProxyType
 import pytest
 
 from packwise.chunking import chunk
-from packwise.documents import BlockKind, Document
+from packwise.documents import BlockKind, Document, content_hash
 from packwise.settings import Settings
 
 TEXT, LIST, CODE, TABLE = BlockKind.TEXT, BlockKind.LIST, BlockKind.CODE, BlockKind.TABLE
+LIMITS = Settings(passage_tokens=100, passage_overlap=0.0)
 
 
 def sentence(n: int, words: int = 8) -> str:
@@ -120,6 +121,35 @@ def test_a_table_too_long_for_a_passage_is_cut_between_rows(words, document_of):
     assert len(texts) > 1
     assert "\n".join(texts).split("\n") == rows
     assert texts[0].startswith("name | sum\n--- | ---\nitem 0 | 0")
+
+
+def test_later_parts_of_a_table_have_its_column_names_as_lead(words, document_of):
+    rows = ["name | sum", "--- | ---"] + [f"item {n} | {n}" for n in range(40)]
+    passages = chunk(document_of([((), [(TABLE, "\n".join(rows))])]), words, LIMITS)
+    assert len(passages) > 2
+    assert [p.lead for p in passages] == ["", *["name | sum"] * (len(passages) - 1)]
+    for passage in passages:
+        assert words.count(passage.indexed_text) <= LIMITS.passage_tokens
+        assert passage.content_hash == content_hash(passage.indexed_text)
+
+
+def test_later_parts_of_a_list_have_the_sentence_that_announces_it_as_lead(words, document_of):
+    items = "\n".join(f"- port number {n} is taken by service {n}" for n in range(30))
+    blocks = [(TEXT, "Read this. These ports are used:"), (LIST, items), (TEXT, "More text.")]
+    passages = chunk(document_of([((), blocks)]), words, LIMITS)
+    assert len(passages) > 2
+    assert {p.lead for p in passages[1:]} == {"These ports are used:"}
+    assert passages[0].lead == ""
+
+
+def test_blocks_of_a_passage_are_the_parts_of_the_sections_blocks_that_it_shows(words, document_of):
+    blocks = [(TEXT, "One two three. " * 20), (CODE, "x = 1\ny = 2"), (TEXT, "After it.")]
+    document = document_of([((), blocks)])
+    passages = chunk(document, words, LIMITS)
+    assert len(passages) > 1
+    shown = [(b.kind, document.text[b.start : b.end]) for p in passages for b in p.blocks]
+    assert (CODE, "x = 1\ny = 2") in shown
+    assert all(p.start <= b.start < b.end <= p.end for p in passages for b in p.blocks)
 
 
 def test_the_head_of_a_table_is_not_left_alone(words, document_of):

@@ -73,6 +73,8 @@ def make(
             url=url,
             lang=lang,
             metadata=metadata or {},
+            lead=f"announced:\u0000{i}" if i else "",
+            blocks=(Block(BlockKind.LIST if i else BlockKind.TEXT, start, end),) if end else (),
         )
         for i, (start, end) in enumerate(spans)
     ]

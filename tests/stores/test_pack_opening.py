@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -178,6 +179,7 @@ def test_a_pack_from_before_there_were_entities_finds_them_at_its_next_build(pac
         for match in made:
             if match:
                 connection.execute(f"DROP TABLE {match[1]}")
+        connection.execute("ALTER TABLE passages DROP COLUMN layout")
         connection.execute("DELETE FROM migrations WHERE version >= ?", (KNOWLEDGE_SCHEMA,))
     connection.close()
     with open_pack(pack) as store:
@@ -188,6 +190,25 @@ def test_a_pack_from_before_there_were_entities_finds_them_at_its_next_build(pac
         summary = fill(store, [NOTE, film])
         assert summary.unchanged == 2
         assert store.entities_named(["raoul walsh"])["raoul walsh"].passages == 1
+
+
+def test_a_pack_from_before_blocks_were_stored_is_read_and_gets_them_at_its_next_build(pack):
+    document, passages = make("note", "Two ports:", "9999")
+    with create_or_open_pack(pack) as store:
+        fill(store, [(document, passages)])
+    with sqlite3.connect(pack / "pack.sqlite") as connection:
+        connection.execute("ALTER TABLE passages DROP COLUMN layout")
+        connection.execute("DELETE FROM migrations WHERE version >= 3")
+    connection.close()
+    bare = [replace(passage, lead="", blocks=()) for passage in passages]
+    with open_pack(pack) as store:
+        found = store.document_passages("note")
+        assert [passage for _, passage in found] == bare
+        assert store.passages([key for key, _ in found]) == bare
+        assert [passage for _, passage in store.neighbours(found[0][0])] == bare[1:]
+    with create_or_open_pack(pack) as store:
+        fill(store, [(replace(document, source_hash="read again"), passages)])
+        assert [passage for _, passage in store.document_passages("note")] == passages
 
 
 def test_migrations_run_in_order_and_once(pack, monkeypatch):

@@ -4,8 +4,10 @@ import json
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
+import psycopg
 import pytest
 from store_world import EMBEDDER, fill, found, make, near, vector_of
 
@@ -39,6 +41,21 @@ def test_a_pack_is_built_and_searched_like_a_folder(schema, notes, notes_pack):
             assert a.scores.bm25 == pytest.approx(b.scores.bm25, rel=1e-5)
             assert a.scores.vector == pytest.approx(b.scores.vector, abs=2e-3)
         assert "rotate" in there.context(question, 500).text
+
+
+def test_tables_from_before_blocks_were_stored_are_read_and_get_them_at_the_next_build(schema):
+    document, passages = make("note", "Two ports:", "9999")
+    with closing(create_or_open_store(schema.url)) as store:
+        fill(store, [(document, passages)])
+    with psycopg.connect(schema.url, autocommit=True) as connection:
+        connection.execute("ALTER TABLE packwise_passages DROP COLUMN layout")
+        connection.execute("DELETE FROM packwise_migrations WHERE name = 'layouts'")
+    with closing(open_store(schema.url)) as store:
+        found = [passage for _, passage in store.document_passages("note")]
+        assert found == [replace(passage, lead="", blocks=()) for passage in passages]
+    with closing(create_or_open_store(schema.url)) as store:
+        fill(store, [(replace(document, source_hash="read again"), passages)])
+        assert [passage for _, passage in store.document_passages("note")] == passages
 
 
 def test_the_commands_take_the_database_for_a_store(schema, notes):

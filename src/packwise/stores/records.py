@@ -25,7 +25,8 @@ LinkParts = tuple[str, str, int, str]
 class PassageRecord:
     """What a passage adds to its document; the text is a slice of the document's.
 
-    ``url`` is ``None`` where it is the document's.
+    ``url`` is ``None`` where it is the document's. ``layout`` holds its lead and blocks as
+    JSON; it is empty where they are not known.
     """
 
     position: int
@@ -34,6 +35,7 @@ class PassageRecord:
     end: int
     content_hash: str
     url: str | None
+    layout: str = ""
 
 
 def groups(metadata: Mapping[str, str]) -> list[str]:
@@ -59,12 +61,14 @@ def checked_document(
             passage.end,
             passage.content_hash,
             None if passage.url == document.url else storable(passage.url),
+            layout_text(passage),
         )
     return _storable_document(document), list(records.values())
 
 
 def passage_of(document: Document, record: PassageRecord, embedder_version: str) -> Passage:
     """The passage that a record of a document stands for."""
+    lead, blocks = read_layout(record.layout)
     return Passage(
         id=passage_id(document.id, record.position),
         document=document.id,
@@ -79,6 +83,8 @@ def passage_of(document: Document, record: PassageRecord, embedder_version: str)
         url=document.url if record.url is None else record.url,
         lang=document.lang,
         metadata=document.metadata,
+        lead=lead,
+        blocks=blocks,
     )
 
 
@@ -91,6 +97,9 @@ def _check_passage(document: Document, passage: Passage, embedder_version: str) 
         )
     if document.text[passage.start : passage.end] != passage.text:
         raise StoreError(f"passage {passage.id} is not the text at its own offsets")
+    edges = [passage.start, *(at for b in passage.blocks for at in (b.start, b.end)), passage.end]
+    if edges != sorted(edges):
+        raise StoreError(f"passage {passage.id} has blocks outside of it or out of order")
     if not passage.content_hash:
         raise StoreError(f"passage {passage.id} has no content hash")
     own = (passage.id, passage.document, passage.doc_title, passage.lang, dict(passage.metadata))
@@ -172,6 +181,20 @@ def links_text(document: Document) -> str:
 def read_links(text: str) -> list[LinkParts]:
     """The inverse of ``links_text``."""
     return [(href, anchor, start, kind) for href, anchor, start, kind in json.loads(text)]
+
+
+def layout_text(passage: Passage) -> str:
+    """The lead and the blocks of a passage as JSON; empty if there is neither."""
+    if not passage.lead and not passage.blocks:
+        return ""
+    rows = [storable(passage.lead), block_rows(passage.blocks)]
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+
+
+def read_layout(text: str) -> tuple[str, tuple[Block, ...]]:
+    """The inverse of ``layout_text``."""
+    lead, rows = json.loads(text) if text else ("", ())
+    return lead, read_blocks(rows)
 
 
 def block_rows(blocks: Iterable[Block]) -> list[list[Any]]:

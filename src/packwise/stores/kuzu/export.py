@@ -29,7 +29,7 @@ from packwise.stores.kuzu.database import connect, open_database
 from packwise.stores.kuzu.schema import FORMAT, create_index, own_schema
 from packwise.stores.kuzu.table import KuzuState, state_text
 from packwise.stores.lifecycle import utc_now
-from packwise.stores.records import links_text, sections_text
+from packwise.stores.records import layout_text, links_text, sections_text
 from packwise.stores.transfer import Content, contents
 
 _BATCH = 500
@@ -222,6 +222,7 @@ class _Export:
                 json.dumps(extraction_payload(extraction), ensure_ascii=False)
                 if extraction
                 else "",
+                layout_text(passage),
             )
             rows.add("HAS_SECTION", article, name, passage.order_index)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-FORMAT = "packwise-kuzu-1"
+FORMAT = "packwise-kuzu-2"
+FORMAT_WITHOUT_LAYOUTS = "packwise-kuzu-1"
 INDEX = "embedding_idx"
 
 _ARTICLE = ("title STRING", "category STRING", "word_count INT64")
@@ -17,7 +18,7 @@ _OWN_ARTICLE = (
 )
 _OWN_SECTION = (
     *("position INT64", "path STRING", "first INT64", "past INT64", "content_hash STRING"),
-    *("url STRING", "extraction STRING"),
+    *("url STRING", "extraction STRING", "layout STRING"),
 )
 _OWN_ENTITY = ("passages INT64", "titled STRING")
 _OWN_FACT = ("about STRING", "position INT64")

@@ -18,9 +18,9 @@ from packwise.documents import Passage, content_hash, passage_id
 from packwise.errors import NotAStore
 from packwise.stores.checks import EmbedderIdentity, storable
 from packwise.stores.kuzu.database import DatabaseFile
-from packwise.stores.kuzu.schema import FORMAT, INDEX
+from packwise.stores.kuzu.schema import FORMAT, FORMAT_WITHOUT_LAYOUTS, INDEX
 from packwise.stores.links import index_urls
-from packwise.stores.records import groups
+from packwise.stores.records import groups, read_layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class KuzuPassage:
     end: int
     content_hash: str
     url: str
+    layout: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,7 @@ class Table:
         """A passage, given its text."""
         found = self.passages[row]
         document = self.documents[found.document]
+        lead, blocks = read_layout(found.layout)
         passage = Passage(
             id=passage_id(document.id, found.position),
             document=document.id,
@@ -131,6 +133,8 @@ class Table:
             url=found.url,
             lang=document.lang,
             metadata=document.metadata,
+            lead=lead,
+            blocks=blocks,
         )
         if passage.content_hash:
             return passage
@@ -166,7 +170,7 @@ def has_vector_index(file: DatabaseFile) -> bool:
 def read_own_table(file: DatabaseFile) -> Table:
     """The table of a database that Packwise wrote."""
     ((made, text),) = file.rows("MATCH (p:Packwise) RETURN p.format, p.state")
-    if made != FORMAT:
+    if made not in (FORMAT, FORMAT_WITHOUT_LAYOUTS):
         raise NotAStore(f"{file.path} has the format {made}", fix="use a newer packwise")
     fields = json.loads(text)
     identity = fields.pop("identity")
@@ -182,13 +186,14 @@ def read_own_table(file: DatabaseFile) -> Table:
         )
     )
     at = {document.id: row for row, document in enumerate(documents)}
+    layout = "s.layout" if made == FORMAT else "''"
     rows = file.rows(
         "MATCH (a:Article)-[:HAS_SECTION]->(s:Section) RETURN a.id, s.section_id, s.position,"
-        " s.path, s.first, s.past, s.content_hash, s.url"
+        f" s.path, s.first, s.past, s.content_hash, s.url, {layout}"
     )
     passages = [
-        KuzuPassage(key, at[id], position, tuple(json.loads(path)), first, past, digest, url)
-        for id, key, position, path, first, past, digest, url in rows
+        KuzuPassage(key, at[id], position, tuple(json.loads(path)), *rest)
+        for id, key, position, path, *rest in rows
     ]
     passages.sort(key=lambda passage: (passage.document, passage.position))
     return Table(state, documents, tuple(passages))

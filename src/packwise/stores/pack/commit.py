@@ -182,10 +182,10 @@ def _write_passage(
     text, path = document.text[p.start : p.end], _json(list(p.section_path))
     cursor = connection.execute(
         "INSERT INTO passages (document, position, section_path, first, past, content_hash,"
-        " url, vector, text) SELECT ?, ?, ?, ?, ?, ?, ?, v.key, ? FROM vectors AS v"
+        " url, vector, text, layout) SELECT ?, ?, ?, ?, ?, ?, ?, v.key, ?, ? FROM vectors AS v"
         " WHERE v.content_hash = ? AND v.embedder = ?",
         (
-            *(key, p.position, path, p.start, p.end, p.content_hash, p.url, text),
+            *(key, p.position, path, p.start, p.end, p.content_hash, p.url, text, p.layout),
             *(p.content_hash, embedder),
         ),
     )

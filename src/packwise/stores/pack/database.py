@@ -19,9 +19,6 @@ from packwise.errors import NotAStore, StoreError, StoreMissing
 from packwise.stores.checks import EmbedderIdentity
 from packwise.stores.lifecycle import utc_now
 from packwise.stores.pack import schema
-from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA
-
-__all__ = ["KNOWLEDGE_SCHEMA"]
 
 DATABASE = "pack.sqlite"
 APPLICATION_ID = 0x506B5773

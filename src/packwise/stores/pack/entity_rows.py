@@ -16,10 +16,9 @@ from packwise.stores.entity_extraction import (
     read_extraction,
 )
 from packwise.stores.pack.queries import (
-    PASSAGE_COLUMNS,
-    PASSAGE_TABLES,
     batches,
     marks,
+    passage_query,
     read_passage,
 )
 
@@ -78,7 +77,7 @@ class PackEntityTables:
     def passages(self, keys: Sequence[int]) -> Iterator[tuple[int, Passage, Extraction | None]]:
         for batch in batches(keys):
             rows = self._connection.execute(
-                f"SELECT x.payload, {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES}"
+                f"{passage_query(self._connection, 'x.payload, ')}"
                 " LEFT JOIN extractions AS x ON x.passage = p.key"
                 f" WHERE p.key IN ({marks(batch)}) ORDER BY p.key",
                 batch,

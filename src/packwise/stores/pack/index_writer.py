@@ -48,7 +48,7 @@ from packwise.stores.pack.index import (
     stored_vectors,
     vector_blocks,
 )
-from packwise.stores.pack.queries import PASSAGE_COLUMNS, PASSAGE_TABLES, read_passage
+from packwise.stores.pack.queries import passage_query, read_passage
 
 _CONNECTIVITY = 16
 _EXPANSION_ADD = 128
@@ -214,7 +214,7 @@ def _write_keys(folder: Path, keys: Keys) -> None:
 
 def _terms(connection: sqlite3.Connection, keys: Keys) -> Iterator[tuple[int, Sequence[str]]]:
     """The index terms of the passages of these keys (ascending)."""
-    for row in rows_of_keys(connection, f"SELECT {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES}", keys):
+    for row in rows_of_keys(connection, passage_query(connection), keys):
         key, passage = read_passage(row, "")
         yield key, terms(passage.indexed_text)
 

@@ -26,12 +26,12 @@ from packwise.stores.knowledge import (
     SqlKnowledge,
     integers,
 )
-from packwise.stores.pack.database import KNOWLEDGE_SCHEMA, schema_version
-from packwise.stores.records import read_blocks
+from packwise.stores.pack.database import schema_version
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, LAYOUT_SCHEMA
+from packwise.stores.records import read_blocks, read_layout
 
-PASSAGE_COLUMNS = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
+_PASSAGE_COLUMNS = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
     p.text, d.id, d.title, d.url, d.lang, d.metadata"""
-PASSAGE_TABLES = "passages AS p JOIN documents AS d ON d.key = p.document"
 
 _BATCH = 500
 """Values bound in one statement; the oldest SQLite versions in use take 999."""
@@ -49,9 +49,21 @@ def marks(values: Sequence[Any]) -> str:
     return ",".join("?" * len(values))
 
 
+def passage_query(connection: sqlite3.Connection, first: str = "") -> str:
+    """The beginning of a query whose rows ``read_passage`` reads, after the columns of
+    ``first``. A pack of an earlier schema has no layouts."""
+    layout = "p.layout" if schema_version(connection) >= LAYOUT_SCHEMA else "''"
+    return (
+        f"SELECT {first}{_PASSAGE_COLUMNS}, {layout}"
+        " FROM passages AS p JOIN documents AS d ON d.key = p.document"
+    )
+
+
 def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passage]:
-    """A passage with its key, from a row of ``PASSAGE_COLUMNS``."""
-    key, position, path, first, past, digest, own_url, text, doc, title, url, lang, metadata = row
+    """A passage with its key, from a row of ``passage_query``."""
+    key, position, path, first, past, digest, own_url, text, *of_document, layout = row
+    doc, title, url, lang, metadata = of_document
+    lead, blocks = read_layout(layout)
     return key, Passage(
         id=passage_id(doc, position),
         document=doc,
@@ -66,6 +78,8 @@ def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passag
         url=url if own_url is None else own_url,
         lang=lang,
         metadata=json.loads(metadata),
+        lead=lead,
+        blocks=blocks,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 KNOWLEDGE_SCHEMA = 2
+LAYOUT_SCHEMA = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,4 +24,4 @@ def _migration(version: int) -> SchemaMigration:
     return SchemaMigration(version, tuple(part.strip() for part in parts if part.strip()))
 
 
-MIGRATIONS = (_migration(1), _migration(KNOWLEDGE_SCHEMA))
+MIGRATIONS = (_migration(1), _migration(KNOWLEDGE_SCHEMA), _migration(LAYOUT_SCHEMA))

@@ -51,12 +51,11 @@ from packwise.stores.pack.index import (
 from packwise.stores.pack.index_writer import rebuild_index
 from packwise.stores.pack.manifest import MANIFEST
 from packwise.stores.pack.queries import (
-    PASSAGE_COLUMNS,
-    PASSAGE_TABLES,
     PackKnowledge,
     batches,
     counts,
     marks,
+    passage_query,
     read_document,
     read_passage,
 )
@@ -207,13 +206,9 @@ class PackStore(Closeable, KnowledgeReader):
         wanted = integers(keys)
         found: dict[Key, Passage] = {}
         with self._snapshot() as (connection, state):
-            read = _reader(state)
+            read, select = _reader(state), passage_query(connection)
             for batch in batches(wanted):
-                rows = connection.execute(
-                    f"SELECT {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES}"
-                    f" WHERE p.key IN ({marks(batch)})",
-                    batch,
-                )
+                rows = connection.execute(f"{select} WHERE p.key IN ({marks(batch)})", batch)
                 found.update(map(read, rows))
         return [found.get(key) for key in keys]
 
@@ -234,7 +229,7 @@ class PackStore(Closeable, KnowledgeReader):
                 ).fetchone()
             if row is None:
                 return []
-            select = f"SELECT {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES} WHERE p.document = ?"
+            select = f"{passage_query(connection)} WHERE p.document = ?"
             earlier = connection.execute(
                 f"{select} AND p.position < ? ORDER BY p.position DESC LIMIT ?",
                 (*row, max(before, 0)),
@@ -252,8 +247,7 @@ class PackStore(Closeable, KnowledgeReader):
     def document_passages(self, document_id: str) -> list[tuple[Key, Passage]]:
         with self._snapshot() as (connection, state):
             rows = connection.execute(
-                f"SELECT {PASSAGE_COLUMNS} FROM {PASSAGE_TABLES}"
-                " WHERE d.id = ? ORDER BY p.position",
+                f"{passage_query(connection)} WHERE d.id = ? ORDER BY p.position",
                 (storable(document_id),),
             )
             return list(map(_reader(state), rows))

@@ -14,7 +14,6 @@ import numpy as np
 from packwise.errors import NotAStore, PackwiseError, StoreError, StoreMissing
 from packwise.stores.pack.database import (
     DATABASE,
-    KNOWLEDGE_SCHEMA,
     PackState,
     check_pack,
     connect_reader,
@@ -23,6 +22,7 @@ from packwise.stores.pack.database import (
 )
 from packwise.stores.pack.index import index_problems
 from packwise.stores.pack.manifest import Manifest, read_manifest
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA
 
 _MOST_NAMED = 5
 _COMPARED = "version generation embedder embedder_version dim documents passages links".split()

@@ -150,6 +150,7 @@ def _write_documents(
                     document.text[row.start : row.end],
                     length,
                     vectors[row.content_hash],
+                    row.layout,
                 )
             )
         extracted += [
@@ -161,7 +162,7 @@ def _write_documents(
         "packwise_passages",
         passages,
         "(key, document, position, section_path, first, past, content_hash, url, text, length,"
-        " embedding)",
+        " embedding, layout)",
     )
     copy_rows(connection, "packwise_postings", postings, "(term, passage, frequency, length)")
     copy_rows(connection, "packwise_extractions", extracted, "(passage, payload)")

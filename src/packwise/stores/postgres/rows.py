@@ -12,11 +12,14 @@ from packwise.errors import StoreMissing
 from packwise.stores.base import Vectors
 from packwise.stores.checks import Identity, storable
 from packwise.stores.postgres.connections import Connection
-from packwise.stores.records import read_blocks
+from packwise.stores.records import read_blocks, read_layout
 
 PASSAGE_COLUMNS = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
-    p.text, d.id, d.title, d.url, d.lang, d.metadata"""
-PASSAGE_TABLES = "packwise_passages AS p JOIN packwise_documents AS d ON d.key = p.document"
+    p.text, d.id, d.title, d.url, d.lang, d.metadata,
+    (SELECT layout FROM (SELECT p.*) AS own_columns)"""
+# Where no build has added the column yet, ``layout`` above is that of ``without_layout``.
+PASSAGE_TABLES = """(SELECT '' AS layout) AS without_layout CROSS JOIN
+    packwise_passages AS p JOIN packwise_documents AS d ON d.key = p.document"""
 
 _ESCAPE = "\ufdd0"  # a code point reserved for a program's own use
 _ESCAPED = {ord("\0"): f"{_ESCAPE}0", ord(_ESCAPE): f"{_ESCAPE}1"}
@@ -77,8 +80,10 @@ def copy_rows(
 
 def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passage]:
     """A passage with its key, from ``PASSAGE_COLUMNS``."""
-    key, position, path, first, past, digest, own_url, text, doc, title, url, lang, metadata = row
+    key, position, path, first, past, digest, own_url, text, *of_document, layout = row
+    doc, title, url, lang, metadata = of_document
     document = from_postgres(doc)
+    lead, blocks = read_layout(from_postgres(layout))
     return key, Passage(
         id=passage_id(document, position),
         document=document,
@@ -93,6 +98,8 @@ def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passag
         url=from_postgres(url if own_url is None else own_url),
         lang=from_postgres(lang),
         metadata=map_from_postgres(metadata),
+        lead=lead,
+        blocks=blocks,
     )
 
 

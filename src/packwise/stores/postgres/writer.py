@@ -48,7 +48,11 @@ def _create_tables(connection: Connection) -> None:
     connection.execute(load_sql(__name__, "entities"))
 
 
-_STEPS = (SchemaStep(1, "passages", _create_tables),)
+def _add_layouts(connection: Connection) -> None:
+    connection.execute("ALTER TABLE packwise_passages ADD COLUMN layout text NOT NULL DEFAULT ''")
+
+
+_STEPS = (SchemaStep(1, "passages", _create_tables), SchemaStep(2, "layouts", _add_layouts))
 
 
 class PostgresWriter(StagedBuild):

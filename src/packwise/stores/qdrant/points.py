@@ -19,7 +19,15 @@ from packwise.stores.checks import normalised, storable
 from packwise.stores.entity_extraction import extraction_payload
 from packwise.stores.qdrant.layout import DENSE, NEVER, Payload, has, has_any, tag
 from packwise.stores.qdrant.statistics import pack_terms
-from packwise.stores.records import groups, links_text, read_links, read_sections, sections_text
+from packwise.stores.records import (
+    groups,
+    layout_text,
+    links_text,
+    read_layout,
+    read_links,
+    read_sections,
+    sections_text,
+)
 
 _PASSAGE = {
     "document": "document",
@@ -41,7 +49,7 @@ _DOCUMENT = {
     "lang": "lang",
     "source_hash": "sourceHash",
 }
-PASSAGE_FIELDS = ["sectionPath", "metadata", *_PASSAGE.values()]
+PASSAGE_FIELDS = ["sectionPath", "metadata", "layout", *_PASSAGE.values()]
 SUMMARY_FIELDS = ["passages", "metadata", *_DOCUMENT.values()]
 
 _PREFIX_LENGTHS = (1, 2, 4, 8, 16, 32, 64)
@@ -80,6 +88,7 @@ def passage_point(passage: Passage, owner: int, extraction: Extraction | None) -
         "died": NEVER,
         **{key: getattr(passage, name) for name, key in _PASSAGE.items()},
         "sectionPath": list(passage.section_path),
+        "layout": layout_text(passage),
         "header": passage.header,
         "tenant": metadata.get("tenant", ""),
         "spaceId": metadata.get("space", ""),
@@ -104,11 +113,14 @@ def passage_point(passage: Passage, owner: int, extraction: Extraction | None) -
 
 
 def read_passage(payload: Mapping[str, Any]) -> Passage:
-    """A passage from a payload with ``PASSAGE_FIELDS``."""
+    """A passage from a payload with ``PASSAGE_FIELDS``. Earlier builds stored no layout."""
+    lead, blocks = read_layout(payload.get("layout", ""))
     return Passage(
         id=passage_id(payload["document"], payload["orderIndex"]),
         section_path=tuple(payload["sectionPath"]),
         metadata=payload["metadata"],
+        lead=lead,
+        blocks=blocks,
         **{name: payload[key] for name, key in _PASSAGE.items()},
     )
 
