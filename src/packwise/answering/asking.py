@@ -31,7 +31,7 @@ from packwise.answering.extractive import extract
 from packwise.answering.few_shot import FewShotExample
 from packwise.answering.synthesis import WrittenAnswer
 from packwise.candidates import EXPANSIONS, Candidate
-from packwise.context.layout import GAP, LINE_GAP
+from packwise.context.markdown import GAP, LINE_GAP
 from packwise.context.packer import Context, pack
 from packwise.errors import ModelError, SettingError, UsageError
 from packwise.language.analyzer import terms

@@ -38,7 +38,7 @@ from packwise.context.passage_features import (
     words,
 )
 from packwise.context.trace import Dropped, DropReason, Selected
-from packwise.documents import Passage
+from packwise.documents import Block, Passage
 from packwise.language.analyzer import terms
 from packwise.language.questions import NO_ANSWER, Answerability, answerability, parse_question
 from packwise.language.word_classes import NAME
@@ -157,7 +157,9 @@ class EntryBuilder:
         rank: int,
         attached_to: str | None = None,
     ) -> PoolEntry:
-        features = passage_features(passage.text)
+        start = passage.start
+        blocks = tuple(Block(b.kind, b.start - start, b.end - start) for b in passage.blocks)
+        features = passage_features(passage.text, blocks)
         matched = len(self._keywords & features.vocabulary)
         worth = quality(features.word_count, matched, len(self._keywords))
         matching = self._matching(features) if features.all_features & self._asked else 0
@@ -362,7 +364,7 @@ def _question_words(
     matches: list[int] = []
     for entry in entries:
         passage, features = entry.passage, entry.features
-        heading = _heading_terms(passage.doc_title, passage.section_path)
+        heading = _heading_terms(passage.doc_title, passage.section_path, passage.lead)
         in_heading = 0.0
         found: list[tuple[int, float]] = []
         for term, weight in weights.items():
@@ -406,5 +408,5 @@ def _priors(entries: Sequence[PoolEntry], params: RelevanceParams) -> Floats:
 
 
 @lru_cache(maxsize=4096)
-def _heading_terms(title: str, section_path: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(terms(" ".join((title, *section_path))))
+def _heading_terms(title: str, section_path: tuple[str, ...], lead: str) -> frozenset[str]:
+    return frozenset(terms(" ".join((title, *section_path, lead))))

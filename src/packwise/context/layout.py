@@ -18,19 +18,18 @@ break. The tokenizers never join those two, so the tokens of the pieces add up e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from packwise.context.candidate_pool import PoolEntry
+from packwise.context.markdown import MarkdownText
 from packwise.models.base import TokenCounter
 
-GAP, LINE_GAP = " … ", "\n…\n"
-"""What stands for omitted sentences, within a line and between lines."""
-
 _BLOCK_END = "\n\n"
+_OPENS_BLOCK = re.compile(r"[ \t]*(?:```|~~~|[-*+] |\d{1,4}[.)] |\|)|[^\n]+\n(?:---|===)")
 # Tokens of the fences around a code block.
 _FENCE_COST = 5
 
@@ -136,8 +135,10 @@ def _one_line(heading: str) -> str:
 
 
 def block(marker: int, text: str) -> str:
-    """An excerpt with its marker, as it stands in the context."""
-    return f"[{marker}] {text}{_BLOCK_END}"
+    """An excerpt with its marker, as it stands in the context; lists, tables and code begin
+    on a line of their own."""
+    space = "\n" if _OPENS_BLOCK.match(text) else " "
+    return f"[{marker}]{space}{text}{_BLOCK_END}"
 
 
 def entry_costs(counter: TokenCounter, entry: PoolEntry) -> tuple[int, ...]:
@@ -236,11 +237,9 @@ class _Chain:
         return joined
 
     def _excerpt(self, members: list[int], spans: list[tuple[int, int]]) -> Excerpt:
-        text = [self._between(*spans[0])]
-        for (_, before), (start, end) in pairwise(spans):
-            text.append(LINE_GAP if "\n" in self._between(before, start) else GAP)
-            text.append(self._between(start, end))
         parts = tuple(self._parts[i] for i in members)
+        markdown = MarkdownText([part.entry.passage for part in parts], self._between)
+        pieces = markdown.cut(spans)
         reached = self._start
         added: list[str] = []
         for part in parts:
@@ -251,7 +250,7 @@ class _Chain:
         shown = tuple(
             sum(any(a <= x and y <= b for a, b in spans) for x, y in part.spans()) for part in parts
         )
-        return Excerpt(parts, tuple(spans), "".join(text), tuple(added), shown)
+        return Excerpt(parts, tuple(pieces), markdown.render(pieces), tuple(added), shown)
 
     def _between(self, start: int, end: int) -> str:
         return self._text[start - self._start : max(start, end) - self._start]

@@ -355,9 +355,10 @@ class GreedySelection:
         passage = self.draft.entries[index].passage
         title, section = self._header(index)
         shown = self._sections.get(passage.document)
+        lead = self._counter.count(passage.lead) if passage.lead else 0
         if shown is None:
-            return self._block + title + section
-        return self._block + (0 if passage.section_path in shown else section)
+            return self._block + title + section + lead
+        return self._block + (0 if passage.section_path in shown else section) + lead
 
     def _add(self, pick: Pick) -> None:
         if not self.draft.units[pick.entry]:

@@ -114,7 +114,7 @@ def _block_units(text: str, block: Block) -> list[Span]:
             if a < b
             for span in ([(a, b)] if b - a <= _LONGEST_ITEM else _sentences(text, a, b))
         ]
-    whole = _trimmed(text, start, end, code=True)
+    whole = _trimmed(text, start, end)
     if whole[0] == whole[1]:
         return []
     if end - start <= _LONGEST_BLOCK:
@@ -144,14 +144,11 @@ def _lines_within(text: str, start: int, end: int) -> Iterator[Span]:
     yield start, end
 
 
-def _trimmed(text: str, start: int, end: int, *, code: bool = False) -> Span:
-    """A span without the white space around it; code keeps the indent of its first line."""
+def _trimmed(text: str, start: int, end: int) -> Span:
+    """A span without the white space around it."""
     piece = text[start:end]
     end = start + len(piece.rstrip())
-    lead = len(piece) - len(piece.lstrip())
-    if code and lead < len(piece):
-        lead = piece.rfind("\n", 0, lead) + 1
-    return min(start + lead, end), end
+    return min(start + len(piece) - len(piece.lstrip()), end), end
 
 
 def _brought(
