@@ -283,7 +283,7 @@ class Settings:
         bounds=(0, 1),
     )
     packing_token_price: float = setting(
-        0.015,
+        0.15,
         "PACKWISE_PACKING_TOKEN_PRICE",
         "share of the expected answer that 1000 tokens must add; 0 fills the budget",
         "halves the tokens of most contexts and keeps the answer in them",

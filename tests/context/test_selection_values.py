@@ -87,10 +87,10 @@ def shown(values, *, price, budget):
 
 
 @pytest.mark.parametrize(
-    ("budget", "per_token"), [(1000, 0.00013), (100, 0.00103), (10_000, 0.00004)]
+    ("budget", "per_token"), [(1000, 0.00006), (100, 0.00006), (10_000, 0.000033)]
 )
 def test_a_sentence_must_add_its_price_which_is_higher_in_a_small_budget(budget, per_token):
-    """At 0.03 per thousand tokens; the whole budget must add 0.1."""
+    """At 0.03 per thousand tokens, twice that in a budget up to a thousand."""
     cost = costs_of(" ".join(SENTENCES))[1]
     for factor, expected in ((1.001, [0, 1]), (0.999, [0])):
         values = [0.9, per_token * cost * factor, 0.0]
@@ -100,7 +100,7 @@ def test_a_sentence_must_add_its_price_which_is_higher_in_a_small_budget(budget,
 def test_a_sentence_that_stands_apart_costs_two_tokens_more_for_the_gap():
     cost = costs_of(" ".join(SENTENCES))[2]
     for factor, expected in ((1.001, [0, 2]), (0.999, [0])):
-        values = [0.9, 0.0, 0.00013 * (cost + 2) * factor]
+        values = [0.9, 0.0, 0.00006 * (cost + 2) * factor]
         assert shown(values, price=0.03, budget=1000) == expected
 
 

@@ -193,6 +193,8 @@ def _pairs(found: re.Match[str]) -> str:
 
 def count_words(found: Sequence[str]) -> int:
     """How many words a text has, of which ``words`` found these."""
+    if all(map(str.isascii, found)):
+        return len(found)
     pairs = sum(not word.isascii() and _UNSPACED.match(word) is not None for word in found)
     return len(found) - pairs // 2
 

@@ -32,11 +32,8 @@ from packwise.stores.base import Store
 
 # Tokens of the mark that stands for a gap between two sentences.
 _GAP_COST = 2
-# What the whole budget must add, in multiples of the price of a thousand tokens.
-_BUDGET_PRICE = 10 / 3
-
-PickGroup = tuple[int, list[list[Pick]]]
-"""The cost of a document's title, and for each of its entries the picks to choose from."""
+# The price of a token doubles from an unlimited budget down to one of so many tokens.
+_SMALL_BUDGET = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +66,9 @@ class PolicyResult:
 
 
 def token_price(settings: Settings, budget: int) -> float:
-    """The share of the answer that a single token must add."""
-    return settings.packing_token_price * (0.001 + _BUDGET_PRICE / max(budget, 1))
+    """The share of the answer that a single token must add: more where room is scarce."""
+    scarcity = _SMALL_BUDGET / max(budget, _SMALL_BUDGET)
+    return settings.packing_token_price / 1000 * (1.0 + scarcity)
 
 
 class GreedySelection:
@@ -133,51 +131,6 @@ class GreedySelection:
             if len(self.draft.picks) < added:
                 self._restore()
                 return
-
-    def take(self, picks: Iterable[Pick]) -> None:
-        """Add these picks at their present value, and then what still fits."""
-        self._start()
-        for pick in picks:
-            units = pick.units & ~(self._covered.units[pick.entry] | self.draft.units[pick.entry])
-            if units:
-                value, _ = self._sum(pick.entry, units, 0)
-                value *= self.novelty(pick.entry) * self._excess(pick.entry).factor
-                self._add(pick._replace(units=units, value=value))
-        self._left = self.draft.shrink()
-        self._restore()
-        self.fill()
-
-    def gain(self) -> float:
-        """The value of the selection, less its price."""
-        return sum(pick.value for pick in self.draft.picks) - self.price * self.draft.tokens()
-
-    def groups(self) -> list[PickGroup]:
-        """The problem that ``choose_exactly`` solves, one group per document.
-
-        The value of a unit beside others is not a sum. So each entry counts with its
-        similarity to all better ranked ones, selected or not; the result need not be better.
-        """
-        similarity = SelectedSimilarity(self._vectors)
-        factors: list[float] = []
-        for i in range(len(self._vectors)):
-            factors.append(novelty(similarity.cosine(i), self._settings.packing_novelty_alpha))
-            similarity.select(i)
-        return [
-            (self._header(members[0])[0], [self._nested(i, factors[i]) for i in members])
-            for members in self._by_document.values()
-        ]
-
-    def _nested(self, index: int, factor: float) -> list[Pick]:
-        """More and more of an entry, the densest units first, up to all of it."""
-        units, value, cost = 0, 0.0, self._block + self._header(index)[1]
-        nested: list[Pick] = []
-        for _, more in self._options(index, 0, 0):
-            added = more & ~units
-            if added:
-                more_value, more_cost = self._sum(index, added, units)
-                units, value, cost = units | added, value + more_value * factor, cost + more_cost
-                nested.append(Pick(index, units, value, cost))
-        return nested
 
     def novelty(self, index: int) -> float:
         """What similarity to the selected leaves of an entry's value."""
