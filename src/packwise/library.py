@@ -266,7 +266,7 @@ class Library:
         )
         for line in ranking.trace.degraded:
             _log.warning("%s", line)
-        packed.save_trace(settings)
+        packed.save_trace(settings, ranking.trace)
         return replace(packed, confidence=ranking.confidence, probability=ranking.probability)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:

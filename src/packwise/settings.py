@@ -284,10 +284,10 @@ class Settings:
         bounds=(0, 1),
     )
     packing_token_price: float = setting(
-        0.015,
+        0.15,
         "PACKWISE_PACKING_TOKEN_PRICE",
         "share of the expected answer that 1000 tokens must add; 0 fills the budget",
-        "halves the tokens of most contexts and keeps the answer in them",
+        "a third less garbage at 1000 and 8000 tokens; chosen on the half tune of squad2, hotpotqa",
         bounds=(0, None),
     )
     packing_quality_threshold: float = setting(

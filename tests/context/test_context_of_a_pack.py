@@ -48,8 +48,21 @@ def test_the_record_is_written_when_the_setting_asks_for_it(notes_pack, tmp_path
     with packwise.open(str(notes_pack), settings=settings) as opened:
         packed = opened.context("what is a mirror?", 100)
         opened.context("what is a mirror?", 100)
-    (record,) = (tmp_path / "traces").iterdir()
-    assert json.loads(record.read_text()) == packed.trace.as_dict()
+    (path,) = (tmp_path / "traces").iterdir()
+    record = json.loads(path.read_text())
+    search = record.pop("search")
+    assert record == packed.trace.as_dict()
+    stages = {stage["name"]: stage for stage in search["stages"]}
+    assert stages["fusion"].keys() >= {"intent", "weights", "ms"}
+
+
+def test_a_trace_folder_that_cannot_be_written_is_a_warning(notes_pack, tmp_path, caplog):
+    (tmp_path / "file").write_text("in the way")
+    settings = Settings.load(retrieval_trace=True, trace_folder=str(tmp_path / "file" / "traces"))
+    with packwise.open(str(notes_pack), settings=settings) as opened:
+        assert opened.context("what is a mirror?", 100).passages
+    (warning,) = caplog.messages
+    assert "the trace was not saved" in warning
 
 
 def test_the_command_prints_the_promised_json(notes_pack):

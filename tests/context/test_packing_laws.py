@@ -3,8 +3,10 @@
 ``PACKWISE_LAW_CASES=10000 pytest tests/context/test_packing_laws.py`` tries that many cases.
 """
 
+import math
 import os
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -21,7 +23,9 @@ from packwise.settings import Settings
 CASES = int(os.environ.get("PACKWISE_LAW_CASES", "250"))
 WORDS = "signing key release mirror backup restore tenant disk rotate revoke how what when".split()
 questions = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+every_policy = st.sampled_from(PACKING_POLICIES)
 policies = st.sampled_from([policy for policy in PACKING_POLICIES if policy != "baseline"])
+budgets = st.one_of(st.integers(0, 30), st.integers(0, 900))
 
 # Sentences that repeat, tables, code, odd white space, other scripts, text without an end.
 SENTENCES = [
@@ -90,7 +94,7 @@ def check_laws(context, candidates, budget, again):
 @given(
     world=worlds(),
     question=questions,
-    budget=st.one_of(st.integers(0, 30), st.integers(0, 900)),
+    budget=budgets,
     policy=policies,
 )
 def test_any_candidates_are_packed_by_the_laws(world, question, budget, policy):
@@ -102,6 +106,43 @@ def test_any_candidates_are_packed_by_the_laws(world, question, budget, policy):
         )
 
     check_laws(packed(), candidates, budget, packed)
+
+
+def best_first(candidates):
+    finals = [one.scores.final if math.isfinite(one.scores.final) else 0.0 for one in candidates]
+    return [candidates[i] for i in sorted(range(len(finals)), key=lambda i: -finals[i])]
+
+
+def check_the_best(packed, candidates):
+    """The best passage is in if it has room alone, else it is over budget; the best three
+    that differ are no stubs."""
+    trace, ranked = packed(candidates).trace, best_first(candidates)
+    reasons = {entry.rank: entry.reason for entry in trace.dropped}
+    if ranked and ranked[0].passage.text.strip():
+        alone = packed(ranked[:1])
+        assert reasons.get(1, "over_budget") == "over_budget"
+        assert (1 in reasons) <= (not alone.passages or bool(alone.trace.warnings))
+    distinct = [rank for rank in range(1, len(ranked) + 1) if reasons.get(rank) != "duplicate_of"]
+    assert all(reasons.get(rank) != "below_quality" for rank in distinct[:3])
+
+
+@settings(max_examples=CASES, suppress_health_check=list(HealthCheck))
+@given(
+    world=worlds(),
+    question=questions,
+    budget=budgets,
+    policy=every_policy,
+    price=st.sampled_from([0.0, 0.1, 5.0]),
+)
+def test_the_best_passage_is_in_or_over_budget(world, question, budget, policy, price):
+    store, candidates = world
+    chosen = Settings(packing_token_price=price)
+
+    def packed(some):
+        options = {"settings": chosen, "budget": budget, "policy": policy}
+        return pack(question, some, store=store, **options)
+
+    check_the_best(packed, candidates)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +173,43 @@ def test_the_passages_of_a_pack_are_packed_by_the_laws(library, question, budget
     for shown in context.passages:
         document = library.store.document(shown.document)
         assert all(document.text[a:b] in shown.text for a, b in shown.spans)
+
+
+@settings(
+    max_examples=min(CASES, 1000), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    question=questions,
+    budget=st.integers(0, 700),
+    policy=every_policy,
+    copies=st.lists(st.integers(0, 9), max_size=6),
+)
+def test_copies_take_no_place_from_the_passages_of_a_pack(
+    library, question, budget, policy, copies
+):
+    """Copies of some hits in another document, each ranked right behind its original, change
+    neither the text nor what else is said of the others."""
+    hits = list(library.search(question, 10).hits)
+    crowded = []
+    for place, hit in enumerate(hits):
+        crowded.append(hit)
+        for number in range(copies.count(place)):
+            name = f"copy-{place}-{number}"
+            copy = replace(hit.passage, id=f"{name}#0", document=name)
+            crowded.append(replace(hit, passage=copy))
+
+    def packed(candidates):
+        store, chosen = library.store, {"budget": budget, "policy": policy}
+        return pack(question, candidates, store=store, settings=Settings(), **chosen)
+
+    alone, beside = packed(hits), packed(crowded)
+    check_the_best(packed, hits)
+    check_the_best(packed, crowded)
+    assert beside.text == alone.text
+    reasons = {entry.id: entry.reason for entry in beside.trace.dropped}
+    assert {entry.id: entry.reason for entry in alone.trace.dropped}.items() <= reasons.items()
+    made = [one.passage.id for one in crowded if one.passage.id.startswith("copy-")]
+    assert all(reasons[name] == "duplicate_of" for name in made)
 
 
 @pytest.mark.parametrize("policy", PACKING_POLICIES)

@@ -5,11 +5,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.context.passage_features import passage_features, unit_spans
+from packwise.context.passage_features import passage_features
+from packwise.context.units import read_units
 
 
 def units(text):
-    return [text[a:b] for a, b in unit_spans(text)]
+    return [text[a:b] for a, b in read_units(text).spans]
 
 
 def test_sentences_are_units():
@@ -36,16 +37,16 @@ def test_a_table_too_long_to_be_one_is_read_row_by_row():
     assert len(units(rows)) == 100
 
 
-def test_what_announces_a_list_stays_with_its_first_item():
-    assert units("Take these:\n- one\n- two") == ["Take these:\n- one", "- two"]
+def test_what_ends_in_a_colon_brings_what_follows():
+    assert read_units("Take these:\n- one\n- two").brings[0] == 0b010
 
 
 def test_a_sentence_that_refers_to_the_one_before_depends_on_it():
     features = passage_features(
         "The tower was built in 1889. It is 300 m tall. Paris owns the tower."
     )
-    assert features.dependent == 0b010
-    assert passage_features("It is 300 m tall.").dependent == 0
+    assert features.brings == (0, 0b001, 0)
+    assert passage_features("It is 300 m tall.").brings == (0,)
 
 
 def test_terms_are_known_by_the_units_they_occur_in():
@@ -57,7 +58,7 @@ def test_terms_are_known_by_the_units_they_occur_in():
 
 @given(st.text(alphabet="ab .!?\n|`-:1\t", max_size=120))
 def test_units_hold_every_character_that_is_not_space_in_order(text):
-    spans = unit_spans(text)
+    spans = read_units(text).spans
     assert all(a < b for a, b in spans)
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     rest, at = [], 0

@@ -104,6 +104,20 @@ def test_figures_that_were_not_recorded_do_not_count(tmp_path):
     assert 0.1 < traffic.cache_hits("a") < 0.4
 
 
+@pytest.mark.parametrize(("satisfied", "met"), [(0.9, True), (0.1, False), (None, None)])
+def test_users_that_are_less_satisfied_keep_a_variant_from_shipping(tmp_path, satisfied, met):
+    path = record(tmp_path / "t", 24_000, gain=0.05)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for i, row in enumerate(rows if satisfied is not None else ()):
+        share = satisfied if arm_of(row["id"], 0.5) == "b" else 0.5
+        row["user_satisfaction"] = int(i % 10 < share * 10)
+    path.write_text("\n".join(map(json.dumps, rows)))
+    verdict = judge_traffic(read_traffic(path, 0.5))
+    (rule,) = [rule for rule in verdict.rules if rule.rule == "user satisfaction"]
+    assert rule.met is met
+    assert (verdict.outcome == "ship") is (met is not False)
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

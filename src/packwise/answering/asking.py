@@ -105,9 +105,15 @@ class _AskRun:
         ranking = self._ranking = self._search(model)
         refusal = self._refusal(ranking)
         if refusal is not None:
+            for hit in ranking.hits:
+                self._trace.drop(hit.passage.id, "gate", "below_threshold")
             return (yield from self._gated(model, refusal, streaming))
         with self._trace.stage("documents") as stage:
             candidates = choose(self._tools, self._full_question, self._options, ranking, stage)
+        kept = {hit.key for hit in candidates}
+        for hit in ranking.hits:
+            if hit.key not in kept:
+                self._trace.drop(hit.passage.id, "documents", "not_chosen")
         if model is not None and self._options.synthesis:
             answer = yield from self._synthesis(model, candidates, streaming)
             if answer is not None:
@@ -292,7 +298,7 @@ class _AskRun:
             prompt = synthesis.synthesis_prompt(self._question, passages, examples)
             over = counter.count(prompt.system) + counter.count(prompt.user) - budget
             if over <= 0 and passages:
-                context.save_trace(self._settings)
+                context.save_trace(self._settings, self._trace)
                 return context, passages, examples
             if context.passages and over > 0:
                 # Fewer passages also need fewer fences: not all of the excess is text.
@@ -333,7 +339,7 @@ class _AskRun:
 
     def _extract(self, candidates: Sequence[Candidate]) -> Answer:
         context = self._pack(candidates, None, self._options.budget)
-        context.save_trace(self._settings)
+        context.save_trace(self._settings, self._trace)
         found = self._best_blocks(context, candidates)
         if not context.passages:
             self._degrade(f"a budget of {context.budget} tokens holds no passage")

@@ -38,7 +38,7 @@ from packwise.context.passage_features import (
     words,
 )
 from packwise.context.trace import Dropped, DropReason, Selected
-from packwise.documents import Passage
+from packwise.documents import Block, Passage
 from packwise.language.analyzer import terms
 from packwise.language.questions import NO_ANSWER, Answerability, answerability, parse_question
 from packwise.language.word_classes import NAME
@@ -47,10 +47,9 @@ from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Store
 
-# Passages ranked first are kept even when short, if they hold a sentence at all: on the
-# multi-hop sets half of the relevant passages that the filter removed were in the top three.
+# The best passages are kept however short they are, copies not counted: a note of one line is
+# often the answer. The quality filter acts on what is ranked lower.
 _TRUSTED_RANKS = 3
-_SENTENCE_WORDS = 10
 
 _MOST_TERMS = 512
 _EPSILON = 1e-3
@@ -158,22 +157,29 @@ class EntryBuilder:
         rank: int,
         attached_to: str | None = None,
     ) -> PoolEntry:
-        features = passage_features(passage.text)
+        start = passage.start
+        blocks = tuple(Block(b.kind, b.start - start, b.end - start) for b in passage.blocks)
+        features = passage_features(passage.text, blocks)
         matched = len(self._keywords & features.vocabulary)
         worth = quality(features.word_count, matched, len(self._keywords))
-        exempt = None
-        if worth < self._threshold:
-            exempt = self._exemption(passage, features.word_count, rank)
         matching = self._matching(features) if features.all_features & self._asked else 0
         answer = answerability(features.all_features, matching != 0, self._bonus)
         return PoolEntry(
-            key, passage, scores, rank, features, worth, exempt, answer, matching, attached_to
+            key, passage, scores, rank, features, worth, None, answer, matching, attached_to
         )
 
-    def _exemption(self, passage: Passage, word_count: int, rank: int) -> Exemption | None:
-        if rank <= _TRUSTED_RANKS and word_count >= _SENTENCE_WORDS:
-            return Exemption.BEST_RANKED
-        return exemption(passage.text, self.question, passage.heading)
+    def is_stub(self, entry: PoolEntry) -> bool:
+        """Whether the quality of an entry is below the threshold."""
+        return (entry.quality or 0.0) < self._threshold
+
+    def exempted(self, entry: PoolEntry, place: int) -> PoolEntry:
+        """A stub with the reason to keep it all the same, if there is one; ``place`` is its
+        rank among the candidates that are not copies."""
+        passage = entry.passage
+        if place <= _TRUSTED_RANKS:
+            return entry._replace(exemption=Exemption.BEST_RANKED)
+        found = exemption(passage.text, self.question, passage.heading)
+        return entry._replace(exemption=found)
 
     def _matching(self, features: PassageFeatures) -> int:
         """The units that hold what the question asks for.
@@ -188,42 +194,47 @@ class EntryBuilder:
         return matching
 
 
-def build_pool(
-    builder: EntryBuilder, candidates: Sequence[Candidate], settings: Settings
-) -> CandidatePool:
-    """Rank the candidates and drop stubs and duplicates of better ones.
+def build_pool(builder: EntryBuilder, candidates: Sequence[Candidate]) -> CandidatePool:
+    """Rank the candidates and drop duplicates of better ones and stubs.
 
     When every candidate is a stub, all are kept.
     """
-    threshold = settings.packing_quality_threshold
     entries: dict[str, PoolEntry] = {}
     dropped: list[Dropped] = []
     for rank, found in enumerate(_best_first(candidates), start=1):
         entry = builder.build(found.key, found.passage, found.scores, rank)
         if entries.setdefault(entry.id, entry) is not entry:
             dropped.append(entry.dropped(DropReason.DUPLICATE_OF, entry.id))
-    stubs = [e for e in entries.values() if (e.quality or 0.0) < threshold and not e.exemption]
-    unfiltered = len(stubs) == len(entries)
-    if not unfiltered:
-        for entry in stubs:
-            dropped.append(entry.dropped(DropReason.BELOW_QUALITY))
-            del entries[entry.id]
-    kept = list(entries.values())
-    duplicates = find_duplicates([e.passage for e in kept], [e.features for e in kept])
+    every = list(entries.values())
+    duplicates = find_duplicates([e.passage for e in every], [e.features for e in every])
     for i, first in duplicates.items():
-        dropped.append(kept[i].dropped(DropReason.DUPLICATE_OF, kept[first].id))
-    left = tuple(entry for i, entry in enumerate(kept) if i not in duplicates)
-    return CandidatePool(left, tuple(dropped), unfiltered)
+        dropped.append(every[i].dropped(DropReason.DUPLICATE_OF, every[first].id))
+    distinct = [entry for i, entry in enumerate(every) if i not in duplicates]
+    unfiltered = all(map(builder.is_stub, distinct))
+    kept: list[PoolEntry] = []
+    for place, entry in enumerate(distinct, start=1):
+        if not unfiltered and builder.is_stub(entry):
+            entry = builder.exempted(entry, place)
+            if entry.exemption is None:
+                dropped.append(entry.dropped(DropReason.BELOW_QUALITY))
+                continue
+        kept.append(entry)
+    return CandidatePool(tuple(kept), tuple(dropped), unfiltered)
 
 
-def unread_entries(candidates: Sequence[Candidate]) -> list[PoolEntry]:
-    """The candidates, best final score first, not analyzed: the whole text is one unit."""
-    entries: list[PoolEntry] = []
+def unread_entries(candidates: Sequence[Candidate]) -> tuple[list[PoolEntry], list[Dropped]]:
+    """The candidates, best final score first, not analyzed: the whole text is one unit; and
+    the trace of those that are copies of a better one."""
+    entries: dict[str, PoolEntry] = {}
+    copies: list[Dropped] = []
     for rank, found in enumerate(_best_first(candidates), start=1):
         whole = replace(passage_features(""), units=((0, len(found.passage.text)),))
-        entry = (found.key, found.passage, found.scores, rank, whole, None, None, NO_ANSWER, 0)
-        entries.append(PoolEntry(*entry))
-    return entries
+        fields = (found.key, found.passage, found.scores, rank, whole, None, None, NO_ANSWER, 0)
+        entry = PoolEntry(*fields)
+        first = entries.setdefault(entry.passage.text, entry)
+        if first is not entry:
+            copies.append(entry.dropped(DropReason.DUPLICATE_OF, first.id))
+    return list(entries.values()), copies
 
 
 def _final(scores: Scores) -> float:
@@ -353,7 +364,7 @@ def _question_words(
     matches: list[int] = []
     for entry in entries:
         passage, features = entry.passage, entry.features
-        heading = _heading_terms(passage.doc_title, passage.section_path)
+        heading = _heading_terms(passage.doc_title, passage.section_path, passage.lead)
         in_heading = 0.0
         found: list[tuple[int, float]] = []
         for term, weight in weights.items():
@@ -397,5 +408,5 @@ def _priors(entries: Sequence[PoolEntry], params: RelevanceParams) -> Floats:
 
 
 @lru_cache(maxsize=4096)
-def _heading_terms(title: str, section_path: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(terms(" ".join((title, *section_path))))
+def _heading_terms(title: str, section_path: tuple[str, ...], lead: str) -> frozenset[str]:
+    return frozenset(terms(" ".join((title, *section_path, lead))))

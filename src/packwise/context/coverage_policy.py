@@ -2,7 +2,7 @@
 
 The value of a set of units is the mass it holds, less what repeats a selected passage. That
 is a submodular function: adding the best value per token first comes within a constant factor
-of the optimum. For small pools the exact optimum is computed too, and the better one taken.
+of the optimum. The best ranked passage comes first of all.
 
 Selection stops before the budget is full when nothing left is worth its tokens: a thousand
 tokens must add ``PACKWISE_PACKING_TOKEN_PRICE`` of the answer, more in a small budget.
@@ -10,16 +10,10 @@ tokens must add ``PACKWISE_PACKING_TOKEN_PRICE`` of the answer, more in a small 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
-
 from packwise.context.candidate_pool import PoolEntry, Relevance, entry_vectors, neighbours
-from packwise.context.layout import Pick, block_cost, unit_costs
+from packwise.context.layout import block_cost, entry_costs
 from packwise.context.selection import (
     GreedySelection,
-    PickGroup,
     PolicyInput,
     PolicyResult,
     density_bounds,
@@ -30,8 +24,6 @@ from packwise.context.trace import Dropped, DropReason
 MOST_HOSTS = 8
 """Passages whose neighbours are looked up, the best first: each is a read from the store."""
 
-# Units times budget up to which the exact optimum is computed: about a millisecond.
-_SMALL = 40_000
 # The share of a passage's mass given to the nearest sentence of its neighbour, and the factor
 # by which it falls with each sentence further away.
 _NEIGHBOUR_SHARE = 0.05
@@ -42,23 +34,17 @@ def select_by_coverage(given: PolicyInput) -> PolicyResult:
     """Fill a draft with what covers most of the expected answer."""
     entries, relevance, skipped = _worth_considering(given)
     vectors = entry_vectors(entries, given.store)
-    setup = (entries, relevance, vectors, given.counter, given.settings, given.budget)
-    selection = GreedySelection(*setup)
+    selection = GreedySelection(
+        entries, relevance, vectors, given.counter, given.settings, given.budget
+    )
     selection.fill()
-    method = "greedy"
-    if sum(len(entry.features.units) for entry in entries) * given.budget <= _SMALL:
-        picks = choose_exactly(selection.groups(), given.budget, selection.price)
-        exact = GreedySelection(*setup)
-        exact.take(sorted(picks, key=lambda pick: (-pick.density, pick.entry)))
-        if exact.gain() > selection.gain():
-            selection, method = exact, "exact"
     draft = selection.draft
     if given.settings.section_reunification:
         _add_neighbours(selection, given, relevance)
     masses = [*relevance.masses, *[0.0] * (len(draft.entries) - len(entries))]
     return PolicyResult(
         draft=draft,
-        method=method,
+        method="greedy",
         values=selection.entry_values(masses),
         reasons={i: selection.reason(i) for i in range(len(entries)) if not draft.units[i]},
         caps=selection.caps(),
@@ -69,14 +55,16 @@ def select_by_coverage(given: PolicyInput) -> PolicyResult:
 def _worth_considering(
     given: PolicyInput,
 ) -> tuple[list[PoolEntry], Relevance, list[Dropped]]:
-    """The entries of which something may be worth its price, their relevance, and the trace
-    of the others. If there are none, all are considered: something is better than nothing."""
+    """The best entry and those of which something may be worth its price, their relevance,
+    and the trace of the others. If there are none, all are considered: something is better
+    than nothing."""
     entries, relevance = given.pool.entries, given.relevance
-    costs = [unit_costs(given.counter, entry.passage.text) for entry in entries]
+    costs = [entry_costs(given.counter, entry) for entry in entries]
     opening = block_cost(given.counter)
     _, bounds = density_bounds(relevance.units, costs, opening)
     price = token_price(given.settings, given.budget)
     kept = [i for i, bound in enumerate(bounds) if bound >= price] or range(len(entries))
+    kept = sorted({0, *kept}) if entries else []
     skipped = [
         entries[i].dropped(
             DropReason.LOW_VALUE, mass=relevance.masses[i], tokens=sum(costs[i]) + opening
@@ -116,45 +104,3 @@ def _neighbour_values(host: PoolEntry, share: float, entry: PoolEntry, after: bo
             values[i] = share
             share *= _NEIGHBOUR_DECAY
     return values
-
-
-def choose_exactly(groups: Sequence[PickGroup], budget: int, price: float) -> list[Pick]:
-    """The picks within the budget of the highest total value, less ``price`` per token.
-
-    A group has a cost, paid once when something of it is chosen, and items, of each of which
-    at most one pick is chosen. Of equal choices this is the cheapest. Time and memory grow
-    with the number of picks times the budget.
-    """
-    closed = np.zeros(budget + 1)
-    steps: list[tuple[NDArray[np.bool_], list[NDArray[np.int16]]]] = []
-    for opening, items in groups:
-        opened = np.full(budget + 1, -np.inf)
-        if opening <= budget:
-            opened[opening:] = closed[: budget + 1 - opening] + -price * opening
-        taken: list[NDArray[np.int16]] = []
-        for picks in items:
-            best, which = opened.copy(), np.full(budget + 1, -1, dtype=np.int16)
-            for number, pick in enumerate(picks):
-                if pick.cost <= budget:
-                    value = pick.value - price * pick.cost
-                    with_it = opened[: budget + 1 - pick.cost] + value
-                    better = with_it > best[pick.cost :]
-                    best[pick.cost :][better] = with_it[better]
-                    which[pick.cost :][better] = number
-            opened = best
-            taken.append(which)
-        is_open = opened > closed
-        closed = np.where(is_open, opened, closed)
-        steps.append((is_open, taken))
-
-    room = int(np.argmax(closed))
-    chosen: list[Pick] = []
-    for (opening, items), (is_open, taken) in zip(reversed(groups), reversed(steps), strict=True):
-        if is_open[room]:
-            for picks, which in zip(reversed(items), reversed(taken), strict=True):
-                number = int(which[room])
-                if number >= 0:
-                    chosen.append(picks[number])
-                    room -= picks[number].cost
-            room -= opening
-    return chosen

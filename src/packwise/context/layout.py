@@ -18,20 +18,20 @@ break. The tokenizers never join those two, so the tokens of the pieces add up e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 from packwise.context.candidate_pool import PoolEntry
-from packwise.context.passage_features import passage_features
+from packwise.context.markdown import MarkdownText
 from packwise.models.base import TokenCounter
 
-GAP, LINE_GAP = " … ", "\n…\n"
-"""What stands for omitted sentences, within a line and between lines."""
-
 _BLOCK_END = "\n\n"
+_OPENS_BLOCK = re.compile(r"[ \t]*(?:```|~~~|[-*+] |\d{1,4}[.)] |\|)|[^\n]+\n(?:---|===)")
+# Tokens of the fences around a code block.
+_FENCE_COST = 5
 
 
 class SelectedUnits(NamedTuple):
@@ -135,20 +135,29 @@ def _one_line(heading: str) -> str:
 
 
 def block(marker: int, text: str) -> str:
-    """An excerpt with its marker, as it stands in the context."""
-    return f"[{marker}] {text}{_BLOCK_END}"
+    """An excerpt with its marker, as it stands in the context; lists, tables and code begin
+    on a line of their own."""
+    space = "\n" if _OPENS_BLOCK.match(text) else " "
+    return f"[{marker}]{space}{text}{_BLOCK_END}"
+
+
+def entry_costs(counter: TokenCounter, entry: PoolEntry) -> tuple[int, ...]:
+    """The tokens of each unit of an entry, with the white space before it."""
+    return unit_costs(counter, entry.passage.text, entry.features.units, entry.features.code)
 
 
 @lru_cache(maxsize=4096)
-def unit_costs(counter: TokenCounter, text: str) -> tuple[int, ...]:
-    """The tokens of each unit of a text, with the white space before it."""
-    units = passage_features(text).units
+def unit_costs(
+    counter: TokenCounter, text: str, units: tuple[tuple[int, int], ...], code: int
+) -> tuple[int, ...]:
+    """The same for a text with these units, of which ``code`` are code."""
     starts = [0, *(end for _, end in units)][: len(units)]
     pieces = [
         f" {text[a:b]}" if i == 0 else text[start:b]
         for i, (start, (a, b)) in enumerate(zip(starts, units, strict=True))
     ]
-    return tuple(counter.count_many(pieces))
+    counts = counter.count_many(pieces)
+    return tuple(count + (code >> i & 1) * _FENCE_COST for i, count in enumerate(counts))
 
 
 @lru_cache(maxsize=64)
@@ -228,11 +237,9 @@ class _Chain:
         return joined
 
     def _excerpt(self, members: list[int], spans: list[tuple[int, int]]) -> Excerpt:
-        text = [self._between(*spans[0])]
-        for (_, before), (start, end) in pairwise(spans):
-            text.append(LINE_GAP if "\n" in self._between(before, start) else GAP)
-            text.append(self._between(start, end))
         parts = tuple(self._parts[i] for i in members)
+        markdown = MarkdownText([part.entry.passage for part in parts], self._between)
+        pieces = markdown.cut(spans)
         reached = self._start
         added: list[str] = []
         for part in parts:
@@ -243,7 +250,7 @@ class _Chain:
         shown = tuple(
             sum(any(a <= x and y <= b for a, b in spans) for x, y in part.spans()) for part in parts
         )
-        return Excerpt(parts, tuple(spans), "".join(text), tuple(added), shown)
+        return Excerpt(parts, tuple(pieces), markdown.render(pieces), tuple(added), shown)
 
     def _between(self, start: int, end: int) -> str:
         return self._text[start - self._start : max(start, end) - self._start]
@@ -321,5 +328,6 @@ class ContextDraft:
         return self.budget - used
 
     def remove_lowest(self) -> None:
-        """Remove the pick of the lowest density; of equal ones the latest."""
-        self.remove(min(reversed(self.picks), key=lambda pick: pick.density))
+        """Remove the pick of the lowest density, of equal ones the latest; the first pick,
+        which is of the best passage, goes last."""
+        self.remove(min(reversed(self.picks[1:] or self.picks), key=lambda pick: pick.density))

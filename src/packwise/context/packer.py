@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from packwise.candidates import PACKING_POLICIES, Candidate
@@ -20,6 +20,7 @@ from packwise.context.candidate_pool import (
 )
 from packwise.context.coverage_policy import select_by_coverage
 from packwise.context.layout import ContextDraft, Excerpt, Layout
+from packwise.context.passage_features import clause_features
 from packwise.context.reference_policies import lay_out_by_characters, select_by_seed
 from packwise.context.selection import PolicyInput, PolicyResult
 from packwise.context.trace import (
@@ -34,6 +35,7 @@ from packwise.models.base import TokenCounter
 from packwise.models.tokens import token_counter
 from packwise.settings import Settings
 from packwise.stores.base import Store
+from packwise.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,10 @@ class Context:
             "probability": None if self.probability is None else round(self.probability, 6),
         }
 
-    def save_trace(self, settings: Settings) -> None:
-        """Write the trace to disk if ``RETRIEVAL_TRACE`` is on."""
+    def save_trace(self, settings: Settings, search: Trace | None = None) -> None:
+        """Write the trace, and that of the search, to disk if ``RETRIEVAL_TRACE`` is on."""
         if settings.retrieval_trace:
-            self.trace.save(settings)
+            self.trace.save(settings, search)
 
 
 def pack(
@@ -114,10 +116,10 @@ def pack(
 
     The tokens are those of the text as returned, with titles, markers and line breaks, as
     ``counter`` counts them (by default that of ``settings.tokenizer_model``; if
-    ``settings.token_counts`` is ``api``, the model's own count). No sentence is cut and no
-    text is shown twice. Every candidate that is not in has one reason in the trace, and
-    equal input gives an equal trace. Raises ``UsageError`` for a budget below 0 or an
-    unknown policy.
+    ``settings.token_counts`` is ``api``, the model's own count). No text is shown twice. No
+    sentence is cut, unless none fits: then clauses of the best passage are shown. Every
+    candidate that is not in has one reason in the trace, and equal input gives an equal
+    trace. Raises ``UsageError`` for a budget below 0 or an unknown policy.
     """
     budget = settings.context_token_budget if budget is None else budget
     policy = policy or settings.packing_policy
@@ -152,17 +154,27 @@ class _Packing:
 
     def by_policy(self, candidates: Sequence[Candidate], params: RelevanceParams) -> Context:
         """Select from what is neither stub nor duplicate."""
-        pool = build_pool(self.builder, candidates, self.settings)
+        pool = build_pool(self.builder, candidates)
         weights = term_weights(self.builder.question, self.store)
         relevance = estimate_relevance(pool.entries, weights, params)
         select = select_by_seed if self.policy == "seed" else select_by_coverage
-        result = select(
-            PolicyInput(
-                self.builder, pool, relevance, self.store, self.counter, self.settings, self.budget
-            )
+        given = PolicyInput(
+            self.builder, pool, relevance, self.store, self.counter, self.settings, self.budget
         )
+        result = select(given)
+        layout, tokens = self._within_budget(result.draft)
+        warnings: list[str] = []
+        if pool.entries and not layout.excerpts:
+            # Something is better than nothing: the best passage by clauses instead of sentences.
+            first, *others = pool.entries
+            entries = (first._replace(features=clause_features(first.passage)), *others)
+            relevance = estimate_relevance(entries, weights, params)
+            given = replace(given, pool=replace(pool, entries=entries), relevance=relevance)
+            result = select(given)
+            layout, tokens = self._within_budget(result.draft)
+            said = "only clauses of the best passage are" if layout.excerpts else "nothing is"
+            warnings.append(f"no sentence fits a budget of {self.budget} tokens: {said} shown")
         draft = result.draft
-        layout, tokens = self._within_budget(draft)
         return self._context(
             layout,
             tokens,
@@ -171,18 +183,20 @@ class _Packing:
             method=result.method,
             unfiltered=pool.unfiltered,
             caps=result.caps,
+            warnings=warnings,
         )
 
     def by_characters(self, candidates: Sequence[Candidate]) -> Context:
         """Select by an estimate, as earlier systems did."""
-        entries = unread_entries(candidates)
+        entries, copies = unread_entries(candidates)
         layout = lay_out_by_characters(entries, self.counter, self.budget)
         left = entries[len(layout.excerpts) :]
+        dropped = [*copies, *(entry.dropped(DropReason.OVER_BUDGET) for entry in left)]
         return self._context(
             layout,
             self.counter.count(layout.text),
             {},
-            [entry.dropped(DropReason.OVER_BUDGET) for entry in left],
+            sorted(dropped, key=lambda one: one.rank),
             method="characters",
             unfiltered=True,
         )
@@ -210,6 +224,7 @@ class _Packing:
         method: str,
         unfiltered: bool,
         caps: Sequence[Cap] = (),
+        warnings: Sequence[str] = (),
     ) -> Context:
         selected = tuple(
             part.entry.selected(marker, added, shown, values.get(part.entry.id, EntryValue()))
@@ -234,6 +249,7 @@ class _Packing:
             selected=selected,
             dropped=tuple(dropped),
             caps=tuple(caps),
+            warnings=tuple(warnings),
         )
         counts = self.counter.count_many([layout.pieces[i] for i in layout.blocks])
         passages = tuple(

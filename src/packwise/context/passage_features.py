@@ -1,8 +1,5 @@
 """What is known of a passage from its text alone: its units, their words, its quality.
 
-A unit is the least that is ever shown of a passage: a sentence, or a table or code block that
-means nothing in pieces. Sets of units are bit masks: bit ``i`` stands for unit ``i``.
-
 The quality of a section is that of step 7 of the specification, to the digit:
 
     words < 20      0
@@ -10,7 +7,9 @@ The quality of a section is that of step 7 of the specification, to the digit:
     length          min(0.8, 0.2 + words / 200 * 0.6)
     keywords        0.2 * share of the question's keywords that the section holds
 
-Words are counted without punctuation, so a question mark does not cost a match.
+Words are counted without punctuation, so a question mark does not cost a match. Scripts that
+put no spaces between words (Chinese, Japanese, Thai and others) are read in overlapping pairs
+of characters, and two characters count as one word.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from packwise.documents import Passage
+from packwise.context.units import Units, read_clauses, read_units
+from packwise.documents import Block, Passage
 from packwise.language.analyzer import FUNCTION_WORDS, terms
-from packwise.language.sentences import sentence_spans
 from packwise.language.word_classes import NAME, Features, find_features, find_names
 
 Integers = NDArray[np.int64]
@@ -52,19 +51,13 @@ _DUPLICATE_SHARE = 0.8
 # A text whose sample of shingles is smaller than this is compared in full.
 _SMALL_SAMPLE = 4
 
-# Longer tables and code blocks are split into lines after all.
-_LONGEST_BLOCK = 1200
-_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_TABLE = re.compile(r"^[ \t]*\|[^\n]*(?:\n[ \t]*\|[^\n]*)+", re.MULTILINE)
-# A sentence that opens with one of these refers to the sentence before it.
-_REFERS_BACK = re.compile(
-    r"[\"“'(]?(?:it|its|he|his|him|she|her|hers|they|their|theirs|them|this|these|those|such|both"
-    r"|the (?:former|latter|same|other)|one of (?:these|them))\b",
-    re.IGNORECASE,
-)
-
 # Longer texts reach the quality threshold by their length.
 _LONGEST_EXEMPT = 600
+# The scripts that are written without spaces between words.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff]+"
+)
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”‘’„«»‹›…–—¿¡·•。、，？！：；（）"
 _DEFINES = re.compile(
     r"\s*+(?:[-*•]\s+)?(?P<subject>[^\n;:|=()]{1,80}?)\s*(?:\([^()\n]{0,80}\)\s*)?"
@@ -80,8 +73,8 @@ _NAME_PARTS = re.compile(r"[^\W_]+")
 class PassageFeatures:
     """What a text holds, without regard to a question.
 
-    ``units`` are spans; ``term_units`` the units in which an index term occurs;
-    ``dependent`` the units that cannot be understood without the one before. ``names`` and
+    ``units`` are spans; ``term_units`` the units in which an index term occurs; ``brings`` the
+    units that are shown with a unit, and ``code`` those that are code. ``names`` and
     ``features`` go by unit, ``all_features`` is the union. ``fingerprints`` are equal for
     units of the same words, 0 for units too short to compare. ``sample`` is a fixed part of
     ``shingles``: texts that share many shingles share some of these. ``lengths`` are the
@@ -93,7 +86,8 @@ class PassageFeatures:
     features: tuple[Features, ...]
     names: tuple[frozenset[str], ...]
     fingerprints: Integers
-    dependent: int
+    brings: tuple[int, ...]
+    code: int
     word_count: int
     vocabulary: frozenset[str]
     shingles: frozenset[int]
@@ -108,16 +102,22 @@ class PassageFeatures:
 
 # One takes some ten kilobytes.
 @lru_cache(maxsize=2048)
-def passage_features(text: str) -> PassageFeatures:
-    """Analyze the text of a passage."""
-    units = unit_spans(text)
+def passage_features(text: str, blocks: tuple[Block, ...] = ()) -> PassageFeatures:
+    """Analyze the text of a passage; its blocks go by offsets in the text."""
+    return _features(text, read_units(text, blocks))
+
+
+def clause_features(passage: Passage) -> PassageFeatures:
+    """The same with clauses for units."""
+    return _features(passage.text, read_clauses(passage.text))
+
+
+def _features(text: str, read: Units) -> PassageFeatures:
+    units = read.spans
     term_units: dict[str, int] = {}
-    dependent = 0
     for i, (start, end) in enumerate(units):
         for term in set(terms(text[start:end])):
             term_units[term] = term_units.get(term, 0) | 1 << i
-        if i and _REFERS_BACK.match(text, start, end):
-            dependent |= 1 << i
 
     starts = [start for start, _ in units]
     features = [0] * len(units)
@@ -133,7 +133,7 @@ def passage_features(text: str) -> PassageFeatures:
     all_words = [word for unit in unit_words for word in unit]
     shingles = shingle_hashes(all_words)
     return PassageFeatures(
-        units=tuple(units),
+        units=units,
         term_units=term_units,
         features=tuple(features),
         names=tuple(map(frozenset, names)),
@@ -141,39 +141,15 @@ def passage_features(text: str) -> PassageFeatures:
         fingerprints=_array(
             _crc(" ".join(unit)) | 1 << 32 if len(unit) >= _SHINGLE else 0 for unit in unit_words
         ),
-        dependent=dependent,
-        word_count=len(all_words),
+        brings=read.brings,
+        code=read.code,
+        word_count=count_words(all_words),
         vocabulary=frozenset(all_words),
         shingles=shingles,
         sample=_array(sorted(value for value in shingles if value % _SAMPLE == 0)),
         lengths=_array(end - start for start, end in units),
         all_features=reduce(or_, features, 0),
     )
-
-
-def unit_spans(text: str) -> list[tuple[int, int]]:
-    """The units of a text in order: its sentences, with tables, fenced code and what
-    introduces a list kept in one piece."""
-    blocks = [
-        found.span()
-        for pattern in (_FENCE, _TABLE)
-        for found in pattern.finditer(text)
-        if found.end() - found.start() <= _LONGEST_BLOCK
-    ]
-    units: list[tuple[int, int]] = []
-    for start, end in sentence_spans(text):
-        if units and _belongs(text, blocks, units[-1], start):
-            units[-1] = (units[-1][0], max(units[-1][1], end))
-        else:
-            units.append((start, end))
-    return units
-
-
-def _belongs(text: str, blocks: list[tuple[int, int]], unit: tuple[int, int], start: int) -> bool:
-    """Whether the sentence that begins at ``start`` is part of the unit before it."""
-    if text[unit[1] - 1] == ":" and start - unit[0] <= _LONGEST_BLOCK:
-        return True
-    return any(first < start < last and unit[1] > first for first, last in blocks)
 
 
 def shingle_hashes(text_words: list[str]) -> frozenset[int]:
@@ -202,8 +178,25 @@ def _array(values: Iterable[int]) -> Integers:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, without the punctuation around them."""
-    return [word for raw in text.lower().split() if (word := raw.strip(_PUNCTUATION))]
+    """The words of a text in lower case, without the punctuation around them; of text without
+    spaces every pair of characters."""
+    lower = text.lower()
+    if not lower.isascii():
+        lower = _UNSPACED.sub(_pairs, lower)
+    return [word for raw in lower.split() if (word := raw.strip(_PUNCTUATION))]
+
+
+def _pairs(found: re.Match[str]) -> str:
+    run = found[0]
+    return f" {' '.join(run[i : i + 2] for i in range(max(1, len(run) - 1)))} "
+
+
+def count_words(found: Sequence[str]) -> int:
+    """How many words a text has, of which ``words`` found these."""
+    if all(map(str.isascii, found)):
+        return len(found)
+    pairs = sum(not word.isascii() and _UNSPACED.match(word) is not None for word in found)
+    return len(found) - pairs // 2
 
 
 @lru_cache(maxsize=256)
@@ -227,7 +220,7 @@ def quality(word_count: int, matched: int, wanted: int) -> float:
 def section_quality(content: str, question: str) -> float:
     """The quality of a section for a question, 0..1."""
     found, wanted = words(content), keywords(question)
-    return quality(len(found), len(wanted & set(found)), len(wanted))
+    return quality(count_words(found), len(wanted & set(found)), len(wanted))
 
 
 class Exemption(StrEnum):
@@ -297,7 +290,8 @@ def find_duplicates(
         for j in range(i) if len(text.sample) < _SMALL_SAMPLE else similar.get(i, ()):
             if j in duplicates or shared_characters(passages[i], passages[j]):
                 continue
-            if containment(text, features[j]) >= _DUPLICATE_SHARE:
+            same = passages[i].text == passages[j].text
+            if same or containment(text, features[j]) >= _DUPLICATE_SHARE:
                 duplicates[i] = j
                 break
     return duplicates

@@ -124,8 +124,8 @@ def novelty(cosine: float, alpha: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CapExcess:
-    """By how many passages an entry exceeds the caps; ``continues`` when it would, but
-    continues a selected passage."""
+    """By how many passages an entry exceeds the caps; ``continues`` when it would exceed that
+    of its section, but continues a selected passage."""
 
     document: int = 0
     section: int = 0
@@ -162,7 +162,7 @@ def cap_excess(entry: PoolEntry, selected: Iterable[PoolEntry], settings: Settin
     over_document = max(0, document + 1 - settings.packing_per_doc_cap)
     over_section = max(0, section + 1 - settings.packing_per_section_cap)
     if continues:
-        return CapExcess(continues=bool(over_document or over_section))
+        return CapExcess(over_document, continues=over_section > 0)
     return CapExcess(over_document, over_section)
 
 
@@ -176,9 +176,10 @@ def _continues(entry: PoolEntry, other: PoolEntry) -> bool:
 
 def cap_trace(entry: PoolEntry, excess: CapExcess, settings: Settings) -> Cap | None:
     """The trace of the cap that applies to an entry, if one does."""
-    reason = DropReason.PER_SECTION_CAP if excess.continues else excess.reason
+    lifted = excess.continues and excess.reason is None
+    reason = DropReason.PER_SECTION_CAP if lifted else excess.reason
     if reason is None:
         return None
     by_section = reason is DropReason.PER_SECTION_CAP
     limit = settings.packing_per_section_cap if by_section else settings.packing_per_doc_cap
-    return Cap(reason.value, entry.id, limit, excess.continues)
+    return Cap(reason.value, entry.id, limit, lifted)

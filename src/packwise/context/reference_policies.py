@@ -6,7 +6,7 @@ the budget, those with the least value per token are dropped, low in score or si
 others. Neighbours of the rest are attached while they fit.
 
 ``baseline`` does what earlier systems did: it counts four characters as a token, adds
-passages by score until the estimate is full, with repetitions, and cuts the last one off.
+passages by score until the estimate is full, overlaps included, and cuts the last one off.
 The estimate can be too low, so the result is cut again until it fits.
 """
 
@@ -32,9 +32,9 @@ from packwise.context.layout import (
     SelectedUnits,
     block,
     block_cost,
+    entry_costs,
     section_line,
     title_line,
-    unit_costs,
 )
 from packwise.context.passage_features import shared_characters
 from packwise.context.redundancy import (
@@ -78,19 +78,17 @@ class _SeedSelection:
         self._caps: list[Cap] = []
         self._novelty = [1.0] * len(self._entries)
         opening = block_cost(given.counter)
-        self._costs = [
-            opening + sum(unit_costs(given.counter, e.passage.text)) for e in self._entries
-        ]
+        self._costs = [opening + sum(entry_costs(given.counter, e)) for e in self._entries]
 
     def pick(self) -> int | None:
-        """Pick passages by marginal relevance; returns the first, which is the best."""
+        """Pick the best passage and then others by marginal relevance; returns the best."""
         waiting = list(range(len(self._entries)))
         best: int | None = None
         spent = 0
         while waiting and spent <= _PICK_BEYOND * self._draft.budget:
             similarity = self._similarity.highest[waiting]
             marginal = (1.0 - self._alpha) * self._relevance[waiting] - self._alpha * similarity
-            index = waiting.pop(int(np.argmax(marginal)))
+            index = waiting.pop(0 if best is None else int(np.argmax(marginal)))
             if self._excluded(index):
                 continue
             best = index if best is None else best
@@ -180,8 +178,10 @@ class _SeedSelection:
             self._draft.add(Pick(best, alone.draft.units[0], float("inf"), tokens))
 
     def attach_neighbours(self) -> None:
-        """Attach the neighbours of what is selected, the best first, while they fit."""
+        """Attach the neighbours of what is selected, the best first, while they fit into the
+        budget and the document's cap; that of the section does not apply to them."""
         draft, given = self._draft, self._given
+        most = given.settings.packing_per_doc_cap
         known = {entry.id for entry in draft.entries} | {d.id for d in given.pool.dropped}
         hosts = sorted(draft.selected(), key=lambda i: draft.entries[i].rank)[:MOST_HOSTS]
         for host in hosts:
@@ -189,8 +189,11 @@ class _SeedSelection:
                 continue
             for entry, _ in neighbours(given.store, given.builder, draft.entries[host], known):
                 known.add(entry.id)
+                shown = (draft.entries[i].passage.document for i in draft.selected())
+                if sum(name == entry.passage.document for name in shown) >= most:
+                    break
                 index = draft.add_entry(entry)
-                self._costs.append(sum(unit_costs(given.counter, entry.passage.text)))
+                self._costs.append(sum(entry_costs(given.counter, entry)))
                 self._add_if_fits(Pick(index, self._all_units(index), 0.0, self._costs[index]))
 
     def _all_units(self, index: int) -> int:

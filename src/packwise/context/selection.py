@@ -15,7 +15,7 @@ from packwise.context.candidate_pool import (
     PoolEntry,
     Relevance,
 )
-from packwise.context.layout import ContextDraft, Pick, block_cost, header_costs, unit_costs
+from packwise.context.layout import ContextDraft, Pick, block_cost, entry_costs, header_costs
 from packwise.context.redundancy import (
     WITHIN_CAPS,
     CapExcess,
@@ -32,11 +32,8 @@ from packwise.stores.base import Store
 
 # Tokens of the mark that stands for a gap between two sentences.
 _GAP_COST = 2
-# What the whole budget must add, in multiples of the price of a thousand tokens.
-_BUDGET_PRICE = 10 / 3
-
-PickGroup = tuple[int, list[list[Pick]]]
-"""The cost of a document's title, and for each of its entries the picks to choose from."""
+# The price of a token doubles from an unlimited budget down to one of so many tokens.
+_SMALL_BUDGET = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +66,9 @@ class PolicyResult:
 
 
 def token_price(settings: Settings, budget: int) -> float:
-    """The share of the answer that a single token must add."""
-    return settings.packing_token_price * (0.001 + _BUDGET_PRICE / max(budget, 1))
+    """The share of the answer that a single token must add: more where room is scarce."""
+    scarcity = _SMALL_BUDGET / max(budget, _SMALL_BUDGET)
+    return settings.packing_token_price / 1000 * (1.0 + scarcity)
 
 
 class GreedySelection:
@@ -109,7 +107,7 @@ class GreedySelection:
         for entry, values in entries:
             index = self.draft.add_entry(entry)
             self._values.append(values)
-            self._costs.append(unit_costs(self._counter, entry.passage.text))
+            self._costs.append(entry_costs(self._counter, entry))
             self._by_document.setdefault(entry.passage.document, []).append(index)
         new = density_bounds(self._values[first:], self._costs[first:], self._block)
         self._densest += new[0]
@@ -118,7 +116,11 @@ class GreedySelection:
         self._restore()
 
     def fill(self) -> None:
-        """Add units until the budget is full or nothing left is worth its price."""
+        """Add units until the budget is full or nothing left is worth its price.
+
+        The first are of the first entry, the best ranked, whatever they are worth.
+        """
+        self._start()
         while True:
             before = len(self.draft.picks)
             self._run()
@@ -129,50 +131,6 @@ class GreedySelection:
             if len(self.draft.picks) < added:
                 self._restore()
                 return
-
-    def take(self, picks: Iterable[Pick]) -> None:
-        """Add these picks at their present value, and then what still fits."""
-        for pick in picks:
-            units = pick.units & ~self._covered.units[pick.entry]
-            if units:
-                value, _ = self._sum(pick.entry, units, 0)
-                value *= self.novelty(pick.entry) * self._excess(pick.entry).factor
-                self._add(pick._replace(units=units, value=value))
-        self._left = self.draft.shrink()
-        self._restore()
-        self.fill()
-
-    def gain(self) -> float:
-        """The value of the selection, less its price."""
-        return sum(pick.value for pick in self.draft.picks) - self.price * self.draft.tokens()
-
-    def groups(self) -> list[PickGroup]:
-        """The problem that ``choose_exactly`` solves, one group per document.
-
-        The value of a unit beside others is not a sum. So each entry counts with its
-        similarity to all better ranked ones, selected or not; the result need not be better.
-        """
-        similarity = SelectedSimilarity(self._vectors)
-        factors: list[float] = []
-        for i in range(len(self._vectors)):
-            factors.append(novelty(similarity.cosine(i), self._settings.packing_novelty_alpha))
-            similarity.select(i)
-        return [
-            (self._header(members[0])[0], [self._nested(i, factors[i]) for i in members])
-            for members in self._by_document.values()
-        ]
-
-    def _nested(self, index: int, factor: float) -> list[Pick]:
-        """More and more of an entry, the densest units first, up to all of it."""
-        units, value, cost = 0, 0.0, self._block + self._header(index)[1]
-        nested: list[Pick] = []
-        for _, more in self._options(index, 0):
-            added = more & ~units
-            if added:
-                more_value, more_cost = self._sum(index, added, units)
-                units, value, cost = units | added, value + more_value * factor, cost + more_cost
-                nested.append(Pick(index, units, value, cost))
-        return nested
 
     def novelty(self, index: int) -> float:
         """What similarity to the selected leaves of an entry's value."""
@@ -210,6 +168,8 @@ class GreedySelection:
     def reason(self, index: int) -> tuple[DropReason, str | None]:
         """Why nothing of an entry was selected."""
         entries = self.draft.entries
+        if index == 0 and entries[0].features.units:
+            return DropReason.OVER_BUDGET, None
         covered = self._covered.by.get(index)
         if covered and self._covered.units[index] == entries[index].features.all_units:
             return covered[0], entries[covered[1]].id
@@ -226,9 +186,16 @@ class GreedySelection:
             return DropReason.LOW_NOVELTY, None if nearest is None else entries[nearest].id
         return DropReason.LOW_VALUE, None
 
+    def _start(self) -> None:
+        """Begin with the best of the first entry."""
+        if not self.draft.picks and self.draft.entries:
+            pick = self._best_pick(0, self._left)
+            if pick is not None:
+                self._add(pick)
+
     def _run(self) -> None:
         heap = [(-self._bound(i), i) for i in range(len(self.draft.entries))]
-        if self.draft.picks or -min(heap, default=(0.0, 0))[0] >= self.price:
+        if self.draft.picks:
             heap = [bound for bound in heap if -bound[0] >= self.price]
         heapq.heapify(heap)
         latest = {index: bound for bound, index in heap}
@@ -285,8 +252,8 @@ class GreedySelection:
         """The same by the units' own value alone, within ``room`` tokens."""
         selected = self.draft.units[index]
         units, value, cost = 0, 0.0, 0
-        for _, more in self._options(index, selected | self._covered.units[index]):
-            added = more & ~units
+        for _, more in self._options(index, selected, self._covered.units[index]):
+            added = more & ~units & ~selected
             if not added:
                 continue
             more_value, more_cost = self._sum(index, added, selected | units)
@@ -294,14 +261,14 @@ class GreedySelection:
                 continue
             if units and (value + more_value) * (fixed + cost) < value * (fixed + cost + more_cost):
                 break
-            units, value, cost = units | added, value + more_value, cost + more_cost
+            units, value, cost = units | more, value + more_value, cost + more_cost
         return Pick(index, units, value, max(1, fixed + cost)) if units else None
 
-    def _options(self, index: int, taken: int) -> list[tuple[float, int]]:
-        """The units that can be added, each with those it depends on, by density: pairs of
-        the negative density and the units."""
-        dependent = self.draft.entries[index].features.dependent
-        if not dependent:
+    def _options(self, index: int, selected: int, covered: int) -> list[tuple[float, int]]:
+        """The units that can be added, each with those it brings, by density: pairs of the
+        negative density and the units."""
+        brings, taken = self.draft.entries[index].features.brings, selected | covered
+        if not any(brings):
             if index not in self._sorted:
                 pairs = zip(self._values[index], self._costs[index], strict=True)
                 self._sorted[index] = sorted(
@@ -312,11 +279,8 @@ class GreedySelection:
         for unit in range(len(self._costs[index])):
             if taken >> unit & 1:
                 continue
-            units = 1 << unit
-            while dependent >> unit & 1 and unit and not taken >> (unit - 1) & 1:
-                unit -= 1
-                units |= 1 << unit
-            value, cost = self._sum(index, units, 0)
+            units = 1 << unit | brings[unit] & ~covered
+            value, cost = self._sum(index, units & ~selected, 0)
             options.append((-(value / max(1, cost)), units))
         return sorted(options)
 
@@ -344,9 +308,10 @@ class GreedySelection:
         passage = self.draft.entries[index].passage
         title, section = self._header(index)
         shown = self._sections.get(passage.document)
+        lead = self._counter.count(passage.lead) if passage.lead else 0
         if shown is None:
-            return self._block + title + section
-        return self._block + (0 if passage.section_path in shown else section)
+            return self._block + title + section + lead
+        return self._block + (0 if passage.section_path in shown else section) + lead
 
     def _add(self, pick: Pick) -> None:
         if not self.draft.units[pick.entry]:

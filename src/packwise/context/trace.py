@@ -7,6 +7,7 @@ the order of a set.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from typing import Any, NamedTuple
 from packwise.candidates import Scores
 from packwise.documents import content_hash
 from packwise.settings import Settings, cache_folder
+from packwise.trace import Trace
+
+_log = logging.getLogger(__name__)
 
 PACKING_TRACE_VERSION = 1
 """Raised when a field changes its meaning or is removed; new fields do not raise it."""
@@ -105,6 +109,7 @@ class PackingTrace:
 
     ``coverage`` is the share of the expected answer that the context holds, as the policy
     estimates it. ``header_tokens`` is the cost of titles, section paths and markers.
+    ``warnings`` say in a line each what a reader of the context should know.
     """
 
     question: str
@@ -122,6 +127,7 @@ class PackingTrace:
     selected: tuple[Selected, ...]
     dropped: tuple[Dropped, ...]
     caps: tuple[Cap, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def candidates(self) -> int:
@@ -150,17 +156,26 @@ class PackingTrace:
         """The trace as one line of ASCII JSON."""
         return json.dumps(self.as_dict(), separators=(",", ":"))
 
-    def save(self, settings: Settings) -> Path:
+    def save(self, settings: Settings, search: Trace | None = None) -> Path | None:
         """Write the trace into ``settings.trace_folder`` and return its path.
 
-        The file is named after its content, so the same packing is stored once.
+        ``search`` is the trace of what came before, with the question's intent, the weights
+        of the legs and the time of each stage. The file is named after the packing alone, so
+        that the same one is stored once. If the folder cannot be written, that is logged.
         """
         given = settings.trace_folder
         folder = Path(given).expanduser() if given else cache_folder() / "traces"
-        folder.mkdir(parents=True, exist_ok=True)
-        text = self.as_json() + "\n"
-        path = folder / f"{content_hash(text)}.json"
-        path.write_text(text, encoding="ascii")
+        path = folder / f"{content_hash(self.as_json())}.json"
+        record = {**self.as_dict(), "search": search.as_dict() if search is not None else None}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # A search that the cache answered knows less than the first one did.
+            if not path.exists():
+                text = json.dumps(record, separators=(",", ":"))
+                path.write_text(f"{text}\n", encoding="ascii")
+        except OSError as error:
+            _log.warning("the trace was not saved in %s: %s", folder, error.strerror or error)
+            return None
         return path
 
 

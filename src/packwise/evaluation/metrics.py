@@ -38,7 +38,7 @@ AVERAGED = (GARBAGE, REDUNDANCY, NOISE)
 _NOT_IN_TEXTS = frozenset({"yes", "no", "noanswer"})
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_MARKER = re.compile(r"^\[\d+\] ", re.MULTILINE)
+_MARKER = re.compile(r"^\[\d+\]\s", re.MULTILINE)
 
 
 def ndcg(ranking: Sequence[str], grades: Grades, k: int) -> float:

@@ -7,10 +7,12 @@ then half; a key that had the new variant keeps it.
 A recorded request is a line of JSON::
 
     {"id": "...", "arm": "b", "at": "2026-03-01T12:00:00Z", "latency_ms": 41.5, "error": false,
-     "answer_recall": 1, "garbage_fraction": 0.31, "redundancy_ratio": 1.02, "cache_hit": false}
+     "answer_recall": 1, "garbage_fraction": 0.31, "redundancy_ratio": 1.02, "cache_hit": false,
+     "user_satisfaction": 0.8}
 
 ``id`` is the key it was routed by; arm ``b`` is the new variant. ``arm`` defaults to what the
-hash says. Any figure may be missing; a rule without figures does not count.
+hash says. Any figure may be missing; a rule without figures does not count. User satisfaction
+is on any scale on which more is better, such as 0 and 1 for thumbs down and up.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ Arm = Literal["a", "b"]
 _REQUESTS = 10_000
 _DAYS = 14
 _SKEWED = 1e-3
-_FIGURES = (ANSWER_RECALL, GARBAGE, REDUNDANCY, "cache_hit")
+_SATISFACTION = "user_satisfaction"
+_FIGURES = (ANSWER_RECALL, GARBAGE, REDUNDANCY, "cache_hit", _SATISFACTION)
 _NORMAL = 100
 """Requests per arm from which on the difference of two means counts as normal."""
 
@@ -104,6 +107,7 @@ def judge_traffic(traffic: Traffic) -> Verdict:
     old, new = traffic.of_arm("a"), traffic.of_arm("b")
     fewer, days = min(len(old), len(new)), traffic.days
     skew = skew_p_value(len(new), len(old), traffic.share)
+    satisfied = _unpaired(traffic, _SATISFACTION)
     redundancy, recall = traffic.figures("b", REDUNDANCY), traffic.figures("b", ANSWER_RECALL)
     return decide(
         primary=ANSWER_RECALL,
@@ -128,6 +132,12 @@ def judge_traffic(traffic: Traffic) -> Verdict:
                 f"{traffic.astray} in the wrong arm",
                 f"{traffic.share:.0%} by the hash",
                 skew >= _SKEWED and not traffic.astray,
+            ),
+            VerdictRule(
+                "user satisfaction",
+                "" if satisfied is None else f"{satisfied.mean:+.3f}, p {satisfied.p_value:.3f}",
+                "not lower beyond chance",
+                None if satisfied is None else satisfied.high >= 0.0,
             ),
         ),
     )
