@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from packwise.context.markdown import MarkdownText
 from packwise.documents import Block, BlockKind, Passage
 from packwise.language.sentences import sentence_spans
 
@@ -37,6 +38,7 @@ class AnswerKind(StrEnum):
     CODE = "code"
     TABLE = "table"
     ROW = "row"
+    STRETCH = "stretch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +91,30 @@ class AnswerBlock:
             text = f"{fence}\n{_dedented(text)}\n{fence}"
         elif self.kind in (AnswerKind.TABLE, AnswerKind.ROW):
             return markdown_table(self.above if self.kind is AnswerKind.ROW else "", text)
-        elif self.kind is AnswerKind.LIST:
-            text = text if above else f"\n{text}"
+        elif self.kind in (AnswerKind.LIST, AnswerKind.STRETCH):
+            text = _markdown(self.source.passage, self.start, self.end)
         elif self.kind is AnswerKind.ITEM:
             text = one_line(_ITEM.sub("", text, count=1))
             return f"{above}\n\n- {text}" if above else text
         else:
             return one_line(text)
-        return f"{above}\n\n{text}".strip() if above else text.strip("\n")
+        return f"{above}\n\n{text}" if above else text
+
+
+def _markdown(passage: Passage, start: int, end: int) -> str:
+    """A part of a passage that may hold blocks of several kinds."""
+    at = passage.start
+    text = MarkdownText([passage], lambda a, b: passage.text[a - at : b - at])
+    return text.render(text.cut([(at + start, at + end)]))
+
+
+def hull(blocks: Sequence[AnswerBlock]) -> AnswerBlock:
+    """All from the first to the last of some blocks of one passage, as one block."""
+    start = min(block.start for block in blocks)
+    end = max(block.end for block in blocks)
+    first = min(blocks, key=lambda block: block.start)
+    above = "" if first.kind is AnswerKind.SENTENCE else first.above
+    return AnswerBlock(AnswerKind.STRETCH, first.source, start, end, above, (start, end))
 
 
 def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
@@ -117,10 +135,27 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
                 # It is part of what it introduces, and no answer by itself.
                 found.pop()
             continue
+        if block.kind is BlockKind.LIST:
+            # A code block inside an item cuts a list in two.
+            whole = _with_rest(blocks, i)
+            if whole.end > block.end and whole.end - whole.start <= LONGEST_WHOLE:
+                span = (whole.start, whole.end)
+                found.append(AnswerBlock(AnswerKind.LIST, source, *span, above, span))
         found.extend(_PARTS[block.kind](source, block, above))
         # Two blocks of code often belong to one sentence above both.
         above = above if block.kind is BlockKind.CODE and following is BlockKind.CODE else ""
     return found
+
+
+def _with_rest(blocks: Sequence[Block], at: int) -> Block:
+    """A list with the lists after it that only code parts from it."""
+    last = at
+    for i in range(at + 1, len(blocks)):
+        if blocks[i].kind is BlockKind.LIST and blocks[i - 1].kind is BlockKind.CODE:
+            last = i
+        elif blocks[i].kind is not BlockKind.CODE:
+            break
+    return Block(BlockKind.LIST, blocks[at].start, blocks[last].end)
 
 
 def _sentences(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:

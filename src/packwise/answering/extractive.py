@@ -24,6 +24,7 @@ from packwise.answering.blocks import (
     SourcePassage,
     blocks_of,
     expanded,
+    hull,
     one_line,
 )
 from packwise.answering.spans import AnswerSpan, shape_of, spans
@@ -37,6 +38,8 @@ from packwise.stores.base import TermStatistics
 MOST_BLOCKS = 3
 PARAGRAPH = 320
 """Characters up to which a sentence is shown with its neighbours."""
+STRETCH = 900
+"""Characters up to which two blocks of a passage are shown with what is between them."""
 CONFIDENT = 0.65
 """Short answers from here on are shown; on SQuAD three in four of them are right."""
 
@@ -96,7 +99,7 @@ def extract(
     short = best_short = short_answer(ranked)
     if short is not None and (short.confidence < CONFIDENT or not _worth_showing(asked, short)):
         short = None
-    chosen = _choose(ranked, most)
+    chosen = _together(_choose(ranked, most))
     parts = _rendered(chosen)
     if short is not None:
         parts.insert(0, f"{short.text} [{short.block.source.marker}]")
@@ -164,6 +167,18 @@ def _choose(ranked: RankedBlocks, most: int) -> list[AnswerBlock]:
         if not any(_overlap(one.block, other) for other in chosen):
             chosen.append(one.block)
     return chosen
+
+
+def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
+    """The blocks, those that stand near each other with all that is between them."""
+    best = chosen[0]
+    near = [block for block in chosen if block.source is best.source]
+    if len(near) == 1:
+        return list(chosen)
+    whole = hull(near)
+    if whole.end - whole.start > STRETCH:
+        return list(chosen)
+    return [whole, *(block for block in chosen if block.source is not best.source)]
 
 
 def _overlap(one: AnswerBlock, other: AnswerBlock) -> bool:
