@@ -11,7 +11,7 @@ that were considered with their features and whether each holds the answer. The 
     tatqa     TAT-QA, the questions at even places, each within its own document
 
 The data of the last two is read from the folder that PACKWISE_DATA names. ``fit`` prints what
-the models give, each question ranked by a model that has not seen its set or tree, and with
+the models give, each question judged by models that have not seen it or its tree, and with
 --write stores them in ``answering/block_weights.json``. Nothing here sees the questions of
 ``benchmarks/documentation.py``.
 """
@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import math
 import os
 import sys
 from collections import defaultdict
@@ -34,11 +35,14 @@ from scipy.optimize import minimize
 
 import packwise
 from packwise.answering import asking, block_ranking
+from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import RankedBlocks, answer_features
 from packwise.answering.blocks import AnswerBlock
-from packwise.answering.extractive import PARAGRAPH, expanded
-from packwise.candidates import Filter
+from packwise.answering.extractive import MOST_BLOCKS, NEARLY_AS_LIKELY, PARAGRAPH, expanded
+from packwise.candidates import EVERYTHING, Filter
+from packwise.documents import content_hash
 from packwise.evaluation.cache import cached_store
+from packwise.evaluation.calibration_metrics import assess
 from packwise.evaluation.data import half_of, load_dataset
 from packwise.settings import Settings
 
@@ -47,6 +51,7 @@ WEIGHTS = Path(block_ranking.__file__).with_name("block_weights.json")
 JUDGES = ("cross", "words")
 SQUAD_QUESTIONS = 400
 TATQA_QUESTIONS = 240
+FOLDS = 6
 
 
 def main() -> None:
@@ -116,6 +121,7 @@ def tatqa_pack(folder: Path) -> str:
 
 
 def data(name: str) -> Path:
+    """The folder of a public data set."""
     return Path(os.environ["PACKWISE_DATA"]) / name
 
 
@@ -147,7 +153,7 @@ class Recorder:
         self._library.close()
 
     def row(
-        self, name: str, question: str, right: dict[str, Any], where: Filter = Filter()
+        self, name: str, question: str, right: dict[str, Any], where: Filter = EVERYTHING
     ) -> dict[str, Any]:
         """One question with its blocks."""
         self._seen.clear()
@@ -192,19 +198,21 @@ def fit(folder: Path, write: bool) -> None:
     rows = [row for row in rows if row["blocks"]]
     models: dict[str, dict[str, dict[str, float]]] = {}
     for judge in JUDGES:
-        names = sorted({row["set"] for row in rows})
         scored: list[tuple[dict[str, Any], float]] = []
-        for held in names:
-            rest = [row for row in rows if row["set"] != held]
-            rank, answer = fitted(rest, judge)
-            for row in rows:
-                if row["set"] == held:
-                    scored.append(best_of(row, judge, rank, answer))
+        for fold in range(FOLDS):
+            rank, answer = fitted([row for row in rows if fold_of(row) != fold], judge)
+            scored += [best_of(row, judge, rank, answer) for row in rows if fold_of(row) == fold]
         report(judge, scored)
         rank, answer = fitted(rows, judge)
         models[judge] = {"rank": rounded(rank), "answer": rounded(answer)}
     if write:
         WEIGHTS.write_text(json.dumps(models, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def fold_of(row: Mapping[str, Any]) -> int:
+    """A whole documentation tree is in one fold; questions of the large sets are spread."""
+    large = row["set"] in ("squad2", "tatqa")
+    return int(content_hash(row["question"] if large else row["set"])[-2:], 16) % FOLDS
 
 
 def features_of(row: Mapping[str, Any], judge: str) -> list[dict[str, float]]:
@@ -272,12 +280,26 @@ def answer_row(
 ) -> tuple[dict[str, float], bool]:
     """The features of the answer that these weights would choose, and whether it is right."""
     ranked, order = as_ranked(row, judge, rank)
-    return answer_features(ranked, row["signs"]), row["blocks"][order[0]]["right"]
+    return answer_features(ranked, row["signs"]), is_shown_right(row, ranked, order)
+
+
+def is_shown_right(row: dict[str, Any], ranked: RankedBlocks, order: Sequence[int]) -> bool:
+    """Whether one of the blocks that would be shown holds the answer."""
+    shown: list[str] = []
+    for one, i in zip(ranked.blocks, order, strict=True):
+        block = row["blocks"][i]
+        likely = math.exp(one.score - ranked.blocks[0].score) >= NEARLY_AS_LIKELY
+        if block["text"] not in shown and likely and len(shown) < MOST_BLOCKS:
+            shown.append(block["text"])
+            if block["right"]:
+                return True
+    return False
 
 
 def as_ranked(
     row: dict[str, Any], judge: str, rank: Mapping[str, float]
 ) -> tuple[RankedBlocks, list[int]]:
+    """The blocks of a question ranked by these weights, and their order."""
     features = features_of(row, judge)
     scores = [sum(rank.get(name, 0.0) * v for name, v in found.items()) for found in features]
     order = sorted(range(len(scores)), key=lambda i: -scores[i])
@@ -318,38 +340,41 @@ def fit_logistic(
 def best_of(
     row: dict[str, Any], judge: str, rank: Mapping[str, float], answer: Mapping[str, float]
 ) -> tuple[dict[str, Any], float]:
+    """A question with what would be shown, and its probability."""
     ranked, order = as_ranked(row, judge, rank)
     found = answer_features(ranked, row["signs"])
     chance = 1 / (1 + np.exp(-sum(answer.get(name, 0.0) * v for name, v in found.items())))
-    best = row["blocks"][order[0]]
-    three = any(row["blocks"][i]["right"] for i in order[:3])
-    return {**row, "best": best["right"], "three": three}, float(chance)
+    best = row["blocks"][order[0]]["right"]
+    return {**row, "best": best, "shown": is_shown_right(row, ranked, order)}, float(chance)
 
 
 def report(judge: str, scored: Sequence[tuple[dict[str, Any], float]]) -> None:
+    """Print what the models give, per kind of question."""
     groups: dict[str, list[tuple[dict[str, Any], float]]] = defaultdict(list)
     for row, chance in scored:
         kind = row["kind"] if row["set"] not in ("squad2", "tatqa") else row["set"]
         groups[kind if row["answerable"] else f"{kind}, not answerable"].append((row, chance))
-    print(f"\n{judge}: best block right, one of three right, one of all, mean probability")
+    head = ("best block right", "shown right", "any right", "questions", "likely", "likely, wrong")
+    lines = [f"\n{judge}: {', '.join(head)}, mean probability\n"]
     for name, rows in sorted(groups.items()):
-        best = sum(row["best"] for row, _ in rows)
-        three = sum(row["three"] for row, _ in rows)
-        some = sum(any(b["right"] for b in row["blocks"]) for row, _ in rows)
-        chance = np.mean([chance for _, chance in rows])
-        print(f"  {name:28} {best:4} {three:4} {some:4} of {len(rows):4}   {chance:.2f}")
-    chances = np.array([chance for _, chance in scored])
-    right = np.array([row["best"] for row, _ in scored], dtype=float)
-    edges = np.linspace(0, 1, 11)
-    ece = sum(
-        abs(chances[m].mean() - right[m].mean()) * m.mean()
-        for low, high in zip(edges, edges[1:], strict=False)
-        if (m := (chances >= low) & (chances < high + 1e-9)).any()
-    )
-    print(f"  ECE {ece:.3f}")
+        likely = [(row, chance) for row, chance in rows if chance >= LIKELY]
+        counts = (
+            sum(row["best"] for row, _ in rows),
+            sum(row["shown"] for row, _ in rows),
+            sum(any(b["right"] for b in row["blocks"]) for row, _ in rows),
+            len(rows),
+            len(likely),
+            sum(not row["shown"] for row, _ in likely),
+        )
+        figures = " ".join(f"{count:5}" for count in counts)
+        lines.append(f"  {name:28} {figures}   {np.mean([c for _, c in rows]):.2f}\n")
+    found = assess([chance for _, chance in scored], [bool(row["shown"]) for row, _ in scored])
+    lines.append(f"  ECE {found.ece:.3f}, AUROC {found.auroc:.3f}\n")
+    sys.stdout.writelines(lines)
 
 
 def rounded(weights: Mapping[str, float]) -> dict[str, float]:
+    """The weights as they are stored."""
     return {name: round(value, 4) for name, value in weights.items() if abs(value) >= 5e-4}
 
 

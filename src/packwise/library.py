@@ -343,6 +343,7 @@ class Library:
                     llm=self._load_llm,
                     few_shot=ExampleFiles(self._store.info().location, self.example_embedder),
                     cross_encoder=self._load_cross_encoder,
+                    calibration=self._calibrated,
                 )
             return self._answering
 

@@ -25,6 +25,7 @@ from packwise.documents import Passage
 from packwise.language.names import phrases
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
+from packwise.retrieval.calibration import Calibration
 from packwise.retrieval.documents import MAX_SECTIONS, MIN_RELEVANCE
 from packwise.retrieval.pipeline import Ranking
 from packwise.settings import Settings
@@ -244,6 +245,7 @@ class Tools:
     llm: Callable[[], LanguageModel | None]
     few_shot: Callable[[Path | None], FewShot] | None = None
     cross_encoder: Callable[[], CrossEncoder] | None = None
+    calibration: Callable[[], Calibration] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,7 +376,10 @@ class _AskRun:
                 best_short=found.unsure_short.text if found.unsure_short else "",
                 probability=round(found.probability, 6),
             )
-        return found
+        if self._tools.calibration is None:
+            return found
+        own = self._tools.calibration()
+        return replace(found, probability=own.answer_probability(found.probability))
 
     def _cross_encoder(self) -> CrossEncoder | None:
         """What reads the blocks, if it is installed and not switched off."""

@@ -44,8 +44,8 @@ CONFIDENT = 0.65
 """Short answers from here on are shown; on SQuAD three in four of them are right."""
 
 _SPANNED = 6
-# A further block is shown if it is at least this likely, relative to the best one.
-_NEARLY_AS_LIKELY = 0.3
+NEARLY_AS_LIKELY = 0.3
+"""A further block is shown if it is at least this likely, relative to the best one."""
 _SAME = 0.6
 _PROSE_ENDS = tuple(".!?…\"”’')]")
 _MEASURED = frozenset({"date", "time", "figures", "number word"})
@@ -162,7 +162,7 @@ def _choose(ranked: RankedBlocks, most: int) -> list[AnswerBlock]:
     best = ranked.blocks[0]
     chosen = [best.block]
     for one in ranked.blocks[1:]:
-        if len(chosen) >= most or math.exp(one.score - best.score) < _NEARLY_AS_LIKELY:
+        if len(chosen) >= most or math.exp(one.score - best.score) < NEARLY_AS_LIKELY:
             break
         if not any(_overlap(one.block, other) for other in chosen):
             chosen.append(one.block)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -52,7 +54,8 @@ def calibrate(
     remove: bool,
     as_json: bool,
 ) -> None:
-    """Learn from GOLDENS how likely a context of STORE contains the answer.
+    """Learn from GOLDENS how likely a context of STORE contains the answer, and how likely an
+    answer without a language model is right.
 
     The confidence gate then uses that probability instead of the best similarity. GOLDENS is
     a file of questions or a BEIR folder; without it, the calibration in use is shown. If too
@@ -78,7 +81,13 @@ def calibrate(
         if goldens is None:
             _show_current(load_calibration(info), as_json)
             return
-        from packwise.evaluation.calibration import data_hash, fit, gather
+        from packwise.evaluation.calibration import (
+            data_hash,
+            fit,
+            fit_answers,
+            gather,
+            gather_answers,
+        )
         from packwise.evaluation.coverage_check import check_coverage
         from packwise.evaluation.goldens import load_questions, resolve
 
@@ -92,6 +101,7 @@ def calibrate(
             examples = gather(
                 library, dataset, others=aside, limit=limit, twins=twins, progress=progress
             )
+            answers = gather_answers(library, dataset, limit=limit)
     fitted = fit(
         examples,
         precision=precision,
@@ -105,6 +115,7 @@ def calibrate(
             "twins": sum(e.made for e in examples),
         },
     )
+    fitted = replace(fitted, calibration=fit_answers(fitted.calibration, answers))
     if not dry_run:
         _save(path, fitted.calibration)
     saved = None if dry_run else path
@@ -150,6 +161,7 @@ def _show(fitted: Fit, examples: list[CalibrationExample], path: Path | None) ->
         ("answers from a probability of", f"{calibration.threshold:.2f}"),
         ("share answered, and of these wrongly", answered),
         ("surely not there below", f"{calibration.refuse_below:.2f}"),
+        *_answer_rows(calibration.facts),
     ):
         table.add_row(*row)
     console.print(table)
@@ -169,6 +181,16 @@ def _show(fitted: Fit, examples: list[CalibrationExample], path: Path | None) ->
         err().print("nothing was saved", style="yellow")
     else:
         console.print(f"saved in {clean(str(path))}", style="dim")
+
+
+def _answer_rows(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    if "answers" not in facts:
+        return []
+    errors = f"{facts['answer_ece_before']:.3f} / {facts['answer_ece']:.3f}"
+    return [
+        ("answers, and right ones", f"{facts['answers']} / {facts['answers_right']}"),
+        ("their calibration error before / after", errors),
+    ]
 
 
 def _show_current(calibration: Calibration, as_json: bool) -> None:

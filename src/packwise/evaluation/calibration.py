@@ -219,6 +219,48 @@ def fit(
     return Fit(calibration, assessment, answered, raw, probabilities)
 
 
+def gather_answers(
+    library: Library, dataset: DataSet, *, limit: int | None = None
+) -> list[tuple[float, bool]]:
+    """For each question whose answers are known, or that has none: how likely the answer
+    without a language model is right before any correction, and whether it is."""
+    found: list[tuple[float, bool]] = []
+    for question in dataset.questions[:limit]:
+        golds = gold_answers(question)
+        if question.answerable and not golds:
+            continue
+        answer = library.ask(question.text, synthesis=False, threshold=0.0)
+        stages = answer.trace.stages if answer.trace else ()
+        notes = [stage.notes for stage in stages if stage.name == "extract"]
+        if notes:
+            right = question.answerable and holds(answer.text, golds)
+            found.append((float(notes[0]["probability"]), right))
+    return found
+
+
+def fit_answers(calibration: Calibration, answers: Sequence[tuple[float, bool]]) -> Calibration:
+    """The calibration with the correction that makes the probabilities of answers true. With
+    too few right or wrong answers it stays as it is."""
+    right = [is_right for _, is_right in answers]
+    if min(sum(right), len(right) - sum(right)) < _LEAST:
+        return calibration
+    chances = np.clip(np.array([chance for chance, _ in answers]), 1e-4, 1 - 1e-4)
+    odds = np.log(chances / (1 - chances))
+    weights, shift = logistic(odds[:, None], np.array(right, dtype=float), 1.0, np.ones(1))
+    corrected = replace(
+        calibration, answer_scale=round(float(weights[0]), 4), answer_shift=round(shift, 4)
+    )
+    after = [corrected.answer_probability(chance) for chance in chances.tolist()]
+    facts = {
+        **calibration.facts,
+        "answers": len(answers),
+        "answers_right": sum(right),
+        "answer_ece_before": round(assess(chances.tolist(), right).ece, 4),
+        "answer_ece": round(assess(after, right).ece, 4),
+    }
+    return replace(corrected, facts=facts)
+
+
 def _thresholds(
     probabilities: Sequence[float], right: Sequence[bool], precision: float | None
 ) -> tuple[float, float]:

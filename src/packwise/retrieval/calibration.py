@@ -102,6 +102,7 @@ class Calibration:
 
     The first of ``models`` whose signs are all present is used. From ``threshold`` on a
     question is answered; below ``refuse_below`` the answer is just as surely missing.
+    ``answer_scale`` and ``answer_shift`` correct the log-odds that an answer is right.
     ``facts`` say when and on what it was fitted, and how well it did on unseen questions.
     """
 
@@ -111,6 +112,15 @@ class Calibration:
     refuse_below: float = 0.5
     embedder_version: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    answer_scale: float = 1.0
+    answer_shift: float = 0.0
+
+    def answer_probability(self, probability: float) -> float:
+        """The probability that an answer is right, corrected for this store."""
+        if (self.answer_scale, self.answer_shift) == (1.0, 0.0) or not 0.0 < probability < 1.0:
+            return probability
+        odds = math.log(probability / (1.0 - probability))
+        return 1.0 / (1.0 + math.exp(-(self.answer_scale * odds + self.answer_shift)))
 
     def probability(self, signs: Signs) -> float | None:
         """The probability, or ``None`` if no model has all its signs."""
@@ -127,6 +137,8 @@ class Calibration:
             "threshold": self.threshold,
             "refuse_below": self.refuse_below,
             "embedder_version": self.embedder_version,
+            "answer_scale": self.answer_scale,
+            "answer_shift": self.answer_shift,
             **self.facts,
             "models": [
                 {
@@ -273,7 +285,10 @@ def parse(content: Any, name: str) -> Calibration:
         if values["format"] != FORMAT:
             raise _bad(name, f"its format is {values['format']!r}, not {FORMAT}")
         models = tuple(_model(model) for model in values["models"])
-        known = ("format", "source", "threshold", "refuse_below", "embedder_version", "models")
+        known = (
+            *("format", "source", "threshold", "refuse_below", "embedder_version", "models"),
+            *("answer_scale", "answer_shift"),
+        )
         return Calibration(
             models=models,
             source="default" if values["source"] == "default" else "pack",
@@ -281,6 +296,8 @@ def parse(content: Any, name: str) -> Calibration:
             refuse_below=float(values["refuse_below"]),
             embedder_version=str(values["embedder_version"]),
             facts={key: value for key, value in values.items() if key not in known},
+            answer_scale=float(values.get("answer_scale", 1.0)),
+            answer_shift=float(values.get("answer_shift", 0.0)),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _bad(name, f"missing or invalid {error}") from error
