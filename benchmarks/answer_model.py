@@ -38,7 +38,7 @@ from packwise.answering import asking, block_ranking
 from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import RankedBlocks, answer_features
 from packwise.answering.blocks import AnswerBlock
-from packwise.answering.extractive import MOST_BLOCKS, NEARLY_AS_LIKELY, PARAGRAPH, expanded
+from packwise.answering.extractive import MOST_BLOCKS, NEARLY_AS_LIKELY
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import content_hash
 from packwise.evaluation.cache import cached_store
@@ -173,7 +173,7 @@ class Recorder:
                     "features": one.features,
                     "right": is_right(one.block, right),
                     "passage": one.block.source.passage.id,
-                    "text": expanded(one.block, PARAGRAPH)[:300],
+                    "text": one.block.shown[:300],
                 }
                 for one in blocks
             ],
@@ -185,7 +185,7 @@ def is_right(block: AnswerBlock, right: dict[str, Any]) -> bool:
     documents = right.get("documents")
     if documents and block.source.passage.document not in documents:
         return False
-    return holds(expanded(block, PARAGRAPH), right)
+    return holds(block.shown, right)
 
 
 def fit(folder: Path, write: bool) -> None:

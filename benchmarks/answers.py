@@ -5,9 +5,9 @@ python benchmarks/answers.py DATA [--store PACK] [--only NAME ...] [--every N] [
 DATA is the folder of SQuAD 2.0 in BEIR's layout, with paragraphs as rows. They are put
 together again: an article is one document. The questions are the answerable ones; what was
 fitted (answering/span_weights.json and block_weights.json) and chosen saw those at even places
-in the file only, so the odd ones are the report. What is chosen by the halves ``tune`` and ``report`` (the default
-calibration, context/evidence.py) saw half of them, but not their short answers. No language
-model is asked.
+in the file only, so the odd ones are the report. What is chosen by the halves ``tune`` and
+``report`` (the default calibration, the packing strengths) saw half of them, but not their short
+answers. No language model is asked.
 
 EM and F1 are of the best short answer, shown or not, with SQuAD's normalisation. `short` is
 the share of questions for which it was sure enough to be shown, `right` the share of those

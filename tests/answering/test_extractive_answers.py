@@ -121,9 +121,9 @@ def test_the_sentence_that_answers_comes_first(question, text, marker):
 
 def test_a_list_is_shown_whole_with_the_sentence_that_announces_it():
     answer = extract("Which ports does the server use?", sources(read(PORTS)))
-    assert (
-        "It uses the following ports: [1]\n\n- 6379 for clients\n- 16379 for the cluster bus"
-        in answer.text
+    assert re.search(
+        r"It uses the following ports:( \[1\])?\n\n- 6379 for clients\n- 16379 for the cluster bus",
+        answer.text,
     )
 
 
@@ -161,14 +161,15 @@ def test_an_item_from_a_later_part_of_a_list_still_has_what_announces_it():
 
 def test_a_sentence_that_announces_something_is_no_answer_by_itself():
     kinds = [(b.kind, b.text) for s in sources(read(PORTS)) for b in answer_blocks(s)]
-    assert not any(k is Part.SENTENCE and text.endswith(":") for k, text in kinds)
+    assert not any(k is Part.TEXT and text.endswith(":") for k, text in kinds)
 
 
-def test_a_sentence_is_shown_with_its_neighbours_of_the_same_paragraph():
+def test_a_long_paragraph_is_taken_in_parts_of_whole_sentences():
     page = "Alpha is a tool. It reads files. " + "Something else is said at length here. " * 12
-    answer = extract("What is Alpha?", evidence(page))
-    assert answer.text.startswith("Alpha is a tool. It reads files. Something")
-    assert len(answer.text) <= 320 + len(" [1]")
+    parts = answer_blocks(sources([bare(page)])[0])
+    assert parts[0].text.startswith("Alpha is a tool. It reads files. Something")
+    assert all(len(part.text) <= 320 and part.text.endswith(".") for part in parts)
+    assert " ".join(part.text for part in parts) == page.strip()
 
 
 def test_terse_notes_answer():

@@ -37,7 +37,7 @@ passages, up to ``_OF_A_PASSAGE`` of each."""
 JUDGED_CHARACTERS = 400
 _OF_A_PASSAGE = (8, 5, 3, 2, 1)
 
-_PROSE = (AnswerKind.SENTENCE, AnswerKind.ITEM)
+_PROSE = (AnswerKind.TEXT, AnswerKind.ITEM)
 _USUAL_TERMS = 8
 _LONGEST = 800
 _SUBJECT = 8
@@ -135,7 +135,7 @@ def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[st
     for name in ("covered", "covered near", "unmet", "judge", "passage", "far", "suits"):
         if name in best.features:
             found[name] = best.features[name]
-    found["prose"] = float(best.block.kind is AnswerKind.SENTENCE)
+    found["prose"] = float(best.block.kind is AnswerKind.TEXT)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The parts of passages that can be an answer: a sentence, a list or one of its items, rows of a
+"""The parts of passages that can be an answer: a paragraph, a list or one of its items, rows of a
 table under its column names, a code block.
 
 Each comes with what introduces it: the sentence before it, the line that announces a list, the
@@ -19,6 +19,8 @@ from packwise.language.sentences import sentence_spans
 LONGEST_WHOLE = 1500
 """Characters; longer lists and tables are shown item by item, longer code part by part."""
 
+PARAGRAPH = 320
+"""Characters; longer paragraphs are taken in parts of whole sentences."""
 BEFORE = 250
 """Characters before a block that are read with it."""
 
@@ -32,7 +34,7 @@ _SPACE = re.compile(r"\s+")
 class AnswerKind(StrEnum):
     """What a part of a passage is."""
 
-    SENTENCE = "sentence"
+    TEXT = "text"
     LIST = "list"
     ITEM = "item"
     CODE = "code"
@@ -56,17 +58,13 @@ class SourcePassage:
 
 @dataclass(frozen=True, slots=True)
 class AnswerBlock:
-    """One part: ``source.passage.text[start:end]``, and the text ``above`` that introduces it.
-
-    ``paragraph`` are the offsets of the block it is a part of.
-    """
+    """One part: ``source.passage.text[start:end]``, and the text ``above`` that introduces it."""
 
     kind: AnswerKind
     source: SourcePassage
     start: int
     end: int
     above: str = ""
-    paragraph: tuple[int, int] = (0, 0)
 
     @property
     def text(self) -> str:
@@ -113,8 +111,8 @@ def hull(blocks: Sequence[AnswerBlock]) -> AnswerBlock:
     start = min(block.start for block in blocks)
     end = max(block.end for block in blocks)
     first = min(blocks, key=lambda block: block.start)
-    above = "" if first.kind is AnswerKind.SENTENCE else first.above
-    return AnswerBlock(AnswerKind.STRETCH, first.source, start, end, above, (start, end))
+    above = "" if first.kind is AnswerKind.TEXT else first.above
+    return AnswerBlock(AnswerKind.STRETCH, first.source, start, end, above)
 
 
 def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
@@ -140,7 +138,7 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
             whole = _with_rest(blocks, i)
             if whole.end > block.end and whole.end - whole.start <= LONGEST_WHOLE:
                 span = (whole.start, whole.end)
-                found.append(AnswerBlock(AnswerKind.LIST, source, *span, above, span))
+                found.append(AnswerBlock(AnswerKind.LIST, source, *span, above))
         found.extend(_PARTS[block.kind](source, block, above))
         # Two blocks of code often belong to one sentence above both.
         above = above if block.kind is BlockKind.CODE and following is BlockKind.CODE else ""
@@ -159,14 +157,29 @@ def _with_rest(blocks: Sequence[Block], at: int) -> Block:
 
 
 def _sentences(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
-    text, paragraph = source.passage.text, (block.start, block.end)
-    spans = sentence_spans(text[block.start : block.end]) or [(0, block.end - block.start)]
+    """A paragraph; a long one in parts of whole sentences."""
+    text, whole = source.passage.text, (block.start, block.end)
+    spans = [
+        (block.start + start, block.start + end)
+        for start, end in sentence_spans(text[block.start : block.end])
+    ] or [whole]
+    part: list[tuple[int, int]] = []
     for i, (start, end) in enumerate(spans):
-        first, last = block.start + start, block.start + end
-        # A question is answered by what follows it.
-        if i == len(spans) - 1 or not text[first:last].endswith("?"):
-            yield AnswerBlock(AnswerKind.SENTENCE, source, first, last, above, paragraph)
-        above = text[first:last]
+        # A question is answered by what follows it, an announcement belongs to its list.
+        last = i == len(spans) - 1
+        alone = text[start:end].endswith("?") or (last and _leads_on(text[start:end], _ANY))
+        if part and (alone or end - part[0][0] > PARAGRAPH):
+            yield AnswerBlock(AnswerKind.TEXT, source, part[0][0], part[-1][1], above)
+            above, part = text[slice(*part[-1])], []
+        if alone and not last:
+            above = text[start:end]
+        else:
+            part.append((start, end))
+    if part:
+        yield AnswerBlock(AnswerKind.TEXT, source, part[0][0], part[-1][1], above)
+
+
+_ANY = BlockKind.LIST
 
 
 def _leads_on(sentence: str, following: BlockKind = BlockKind.TEXT) -> bool:
@@ -178,9 +191,9 @@ def _leads_on(sentence: str, following: BlockKind = BlockKind.TEXT) -> bool:
 def _list_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
     whole = (block.start, block.end)
     if block.end - block.start <= LONGEST_WHOLE:
-        yield AnswerBlock(AnswerKind.LIST, source, *whole, above, whole)
+        yield AnswerBlock(AnswerKind.LIST, source, *whole, above)
     for start, end in item_spans(source.passage.text, *whole):
-        yield AnswerBlock(AnswerKind.ITEM, source, start, end, above, whole)
+        yield AnswerBlock(AnswerKind.ITEM, source, start, end, above)
 
 
 def item_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -198,7 +211,7 @@ def item_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
 def _code_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
     text, whole = source.passage.text, (block.start, block.end)
     if block.end - block.start <= LONGEST_WHOLE:
-        yield AnswerBlock(AnswerKind.CODE, source, *whole, above, whole)
+        yield AnswerBlock(AnswerKind.CODE, source, *whole, above)
         return
     for part in _PARAGRAPH.finditer(text, *whole):
         start = text.rfind("\n", block.start, part.start()) + 1 or part.start()
@@ -222,9 +235,9 @@ def _table_parts(source: SourcePassage, block: Block, above: str) -> Iterator[An
         head = "\n".join(text[start:end] for start, end in lines[:names])
         lines = lines[names:] or lines
     if block.end - block.start <= LONGEST_WHOLE:
-        yield AnswerBlock(AnswerKind.TABLE, source, *whole, above, whole)
+        yield AnswerBlock(AnswerKind.TABLE, source, *whole, above)
     for start, end in lines:
-        yield AnswerBlock(AnswerKind.ROW, source, start, end, head, whole)
+        yield AnswerBlock(AnswerKind.ROW, source, start, end, head)
 
 
 _PARTS = {
@@ -362,22 +375,3 @@ def _joined(first: Passage, second: Passage) -> Passage:
             start = block.start if last is None else max(block.start, last.end)
             blocks += [Block(block.kind, start, block.end)] if start < block.end else []
     return replace(first, text=text, end=second.end, blocks=tuple(blocks))
-
-
-def expanded(block: AnswerBlock, most: int) -> str:
-    """A sentence with its neighbours in the same paragraph, up to so many characters: those
-    after it first, then those before; any other block as it is shown."""
-    if block.kind is not AnswerKind.SENTENCE:
-        return block.shown
-    text = block.source.passage.text
-    first, last = block.paragraph
-    spans = [(first + a, first + b) for a, b in sentence_spans(text[first:last])]
-    at = next(i for i, (start, _) in enumerate(spans) if start == block.start)
-    start, end = at, at
-    for grown in [*((at, j) for j in range(at + 1, len(spans)))]:
-        if spans[grown[1]][1] - spans[start][0] > most:
-            break
-        end = grown[1]
-    while start and spans[end][1] - spans[start - 1][0] <= most:
-        start -= 1
-    return one_line(text[spans[start][0] : spans[end][1]])

@@ -1,6 +1,6 @@
 """An answer without a language model: the best parts of the passages, each with its source.
 
-A part is a sentence with its neighbours, a list, rows of a table or a code block
+A part is a paragraph, a list, rows of a table or a code block
 (``blocks.py``). A small model ranks them and gives the probability that the best one is right
 (``block_ranking.py``). A date, a name or a number that clearly answers comes first.
 """
@@ -23,7 +23,6 @@ from packwise.answering.blocks import (
     AnswerKind,
     SourcePassage,
     blocks_of,
-    expanded,
     hull,
     one_line,
 )
@@ -36,8 +35,6 @@ from packwise.models.base import CrossEncoder
 from packwise.stores.base import TermStatistics
 
 MOST_BLOCKS = 3
-PARAGRAPH = 320
-"""Characters up to which a sentence is shown with its neighbours."""
 STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
 CONFIDENT = 0.65
@@ -136,7 +133,7 @@ def short_answer(ranked: RankedBlocks) -> ShortAnswer | None:
     return ShortAnswer(text, best.block, same / sum(mass for *_, mass in masses))
 
 
-_SHORT = (AnswerKind.SENTENCE, AnswerKind.ITEM, AnswerKind.ROW)
+_SHORT = (AnswerKind.TEXT, AnswerKind.ITEM, AnswerKind.ROW)
 
 
 def _worth_showing(question: ParsedQuestion, short: ShortAnswer) -> bool:
@@ -185,12 +182,8 @@ def _overlap(one: AnswerBlock, other: AnswerBlock) -> bool:
     """Whether two blocks would show the same text, or nearly the same words."""
     if one.source.passage.document == other.source.passage.document:
         at, there = one.source.passage.start, other.source.passage.start
-        (first, last), (start, end) = one.paragraph, other.paragraph
-        if first + at < end + there and start + there < last + at:
-            small = max(last - first, end - start) <= PARAGRAPH
-            same = one.start + at < other.end + there and other.start + there < one.end + at
-            if small or same:
-                return True
+        if one.start + at < other.end + there and other.start + there < one.end + at:
+            return True
     mine, theirs = set(terms(one.text)), set(terms(other.text))
     return len(mine & theirs) > _SAME * min(len(mine), len(theirs))
 
@@ -199,7 +192,7 @@ def _rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
     """The blocks as Markdown, each with the number of its source."""
     parts: list[str] = []
     for block in chosen:
-        text, marker = expanded(block, PARAGRAPH), f"[{block.source.marker}]"
+        text, marker = block.shown, f"[{block.source.marker}]"
         lead, gap, rest = text.partition("\n")
         if not gap:
             parts.append(f"{text} {marker}")
