@@ -215,9 +215,7 @@ def _code_parts(source: SourcePassage, block: Block, above: str) -> Iterator[Ans
         return
     for part in _PARAGRAPH.finditer(text, *whole):
         start = text.rfind("\n", block.start, part.start()) + 1 or part.start()
-        yield AnswerBlock(
-            AnswerKind.CODE, source, max(start, block.start), part.end(), above, whole
-        )
+        yield AnswerBlock(AnswerKind.CODE, source, max(start, block.start), part.end(), above)
 
 
 def _table_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
