@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from documentation import holds
 from scipy.optimize import minimize
 
 import packwise
@@ -41,6 +40,7 @@ from packwise.answering.blocks import AnswerBlock
 from packwise.answering.extractive import MOST_BLOCKS, NEARLY_AS_LIKELY
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import content_hash
+from packwise.evaluation.answers import AnswerQuestion
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.calibration_metrics import assess
 from packwise.evaluation.data import half_of, load_dataset
@@ -165,7 +165,7 @@ class Recorder:
             "question": question,
             "kind": right.get("kind", ""),
             "answerable": bool(right["holds"]),
-            "shown": holds(answer.text, right),
+            "shown": question_of(right).held_by(answer.text),
             "signs": self._seen.get("signs", {}),
             "blocks": [
                 {
@@ -180,12 +180,17 @@ class Recorder:
         }
 
 
+def question_of(right: dict[str, Any]) -> AnswerQuestion:
+    """What a right answer holds."""
+    return AnswerQuestion("", "", holds=tuple(tuple(parts) for parts in right["holds"]))
+
+
 def is_right(block: AnswerBlock, right: dict[str, Any]) -> bool:
     """Whether a block as it is shown holds the answer, in a document that does."""
     documents = right.get("documents")
     if documents and block.source.passage.document not in documents:
         return False
-    return holds(block.shown, right)
+    return question_of(right).held_by(block.shown)
 
 
 def fit(folder: Path, write: bool) -> None:

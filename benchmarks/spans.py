@@ -29,6 +29,7 @@ from scipy.optimize import minimize
 
 from packwise.answering.block_ranking import rank_blocks, weighted_question
 from packwise.answering.blocks import SourcePassage, blocks_of
+from packwise.answering.extractive import best_sentences
 from packwise.answering.spans import candidates
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import Question, load_dataset
@@ -38,7 +39,6 @@ from packwise.library import Library, open_library
 from packwise.models.cross_encoder import load_cross_encoder
 from packwise.settings import Settings
 
-SENTENCES = 6
 HITS = 5
 GOLD_SCORE = 0.6
 MOST_WORDS = 120
@@ -147,12 +147,10 @@ def rows(
         blocks = blocks_of(passages)
         asked = weighted_question(question.text, blocks, known)
         golds = [normal(answer).split() for answer in question.answers]
-        ranked = rank_blocks(asked, blocks, encoder).blocks
-        for one in ranked[:SENTENCES]:
-            text = one.block.text
-            words = words_of(text)[:MOST_WORDS]
-            for first, last, features in candidates(asked, words, one.score):
-                said = normal(text[words[first].start : words[last - 1].end]).split()
+        for sentence in best_sentences(rank_blocks(asked, blocks, encoder)):
+            words = words_of(sentence.text)[:MOST_WORDS]
+            for first, last, features in candidates(asked, words, sentence.score):
+                said = normal(sentence.text[words[first].start : words[last - 1].end]).split()
                 f1.append(max(overlap(said, gold) for gold in golds))
                 exact.append(float(said in golds))
                 for name, value in features:

@@ -201,7 +201,7 @@ def test_reasons_ways_and_bare_words_get_no_short_answer(question):
 
 def test_the_same_sentence_from_two_documents_is_said_once():
     answer = extract("Who improved the steam engine?", evidence(STEAM, STEAM))
-    assert answer.text.count("James Watt in Glasgow") == 1
+    assert answer.text.count("He added a separate condenser.") == 1
 
 
 def test_a_question_in_the_text_is_not_its_own_answer():
@@ -227,7 +227,7 @@ class Zebras:
 
 
 def test_the_cross_encoder_may_overrule_the_words():
-    found = evidence("The cat sat on the red mat.", "A zebra.")
+    found = evidence("A zebra.", "The cat sat on the red mat.")
     assert "cat" in ranked("cat on a mat", found).blocks[0].block.text
     best = ranked("cat on a mat", found, cross_encoder=Zebras())
     assert "zebra" in best.blocks[0].block.text

@@ -7,8 +7,10 @@ import pytest
 
 from messages_api import text
 from packwise.answering.answer import NumberedPassage
+from packwise.answering.blocks import SourcePassage
 from packwise.answering.extractive import extract
 from packwise.answering.synthesis import synthesize
+from packwise.documents import Passage
 from packwise.errors import ModelMissing
 from packwise.models.llm import load_llm
 from packwise.retrieval.expansion import expand
@@ -43,7 +45,9 @@ def test_another_server_answers_and_expands(server):
 @pytest.mark.usefixtures("no_sdk")
 def test_no_model_at_all_still_answers():
     assert load_llm(env={}) is None
-    assert extract("Who improved the steam engine?", EVIDENCE).sources == ("Watt",)
+    text = "James Watt improved the steam engine."
+    passage = Passage("a#0", "a", "Watt", (), 0, text, 0, len(text), "")
+    assert extract("Who improved the steam engine?", [SourcePassage(1, passage)]).cited == (1,)
 
 
 def test_nothing_heavy_is_loaded_before_it_is_used():

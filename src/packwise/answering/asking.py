@@ -28,7 +28,8 @@ from packwise.answering.answer import (
     from_context,
     refusal,
 )
-from packwise.answering.evidence import choose, sources
+from packwise.answering.blocks import SourcePassage
+from packwise.answering.evidence import choose, citations_of, sources
 from packwise.answering.extractive import ExtractedAnswer, extract
 from packwise.answering.few_shot import FewShotExample
 from packwise.answering.synthesis import WrittenAnswer
@@ -50,7 +51,11 @@ from packwise.retrieval.pipeline import Ranking
 from packwise.trace import Trace
 
 NOTHING = ExtractedAnswer()
-NO_SENTENCE = "The passages that were found hold no sentence that answers this."
+_FAR_OFF = 0.25
+"""Below this confidence a question is refused without reading a passage."""
+_WORTH_SHOWING = 0.3
+"""How likely the answer to a question below the threshold must be right."""
+NO_BLOCK = "The passages that were found hold nothing that answers this."
 
 
 def ask(tools: Tools, question: str, options: AnswerRequest) -> Answer:
@@ -103,11 +108,10 @@ class _AskRun:
     def _steps(self, streaming: bool) -> Generator[str, None, Answer]:
         model = self._model()
         ranking = self._ranking = self._search(model)
-        refusal = self._refusal(ranking)
-        if refusal is not None:
+        if self._is_refused(ranking):
             for hit in ranking.hits:
                 self._trace.drop(hit.passage.id, "gate", "below_threshold")
-            return (yield from self._gated(model, refusal, streaming))
+            return (yield from self._gated(model, refusal(ranking.hits), streaming))
         with self._trace.stage("documents") as stage:
             candidates = choose(self._tools, self._full_question, self._options, ranking, stage)
         kept = {hit.key for hit in candidates}
@@ -181,10 +185,22 @@ class _AskRun:
             **given,
         )
 
-    def _refusal(self, ranking: Ranking) -> str | None:
-        """Why the store does not answer; ``None`` if the question passes the confidence gate."""
-        passed = not ranking.refused or self._options.findings
-        return None if passed else refusal(ranking.hits)
+    def _is_refused(self, ranking: Ranking) -> bool:
+        """Whether the store does not answer. A question that is not close enough to any passage
+        is refused at once if it is far off; otherwise the passages are read first: terse notes
+        look unlike the questions that they answer."""
+        if not ranking.refused or self._options.findings:
+            return False
+        set_by = self._settings.origin("context_confidence_threshold")
+        strict = self._options.threshold is not None or set_by != "default"
+        calibrated = ranking.confidence == ranking.probability
+        if strict or calibrated or ranking.confidence < _FAR_OFF:
+            return True
+        with self._trace.stage("reading") as stage:
+            found = self._read(sources(self._store, ranking.hits))
+            passed = found.probability >= _WORTH_SHOWING
+            stage.note(probability=round(found.probability, 6), passed=passed)
+        return not passed
 
     def _gated(
         self, model: LanguageModel | None, refusal: str, streaming: bool
@@ -350,7 +366,7 @@ class _AskRun:
         quoted = [f"{finding.text} [{finding.marker}]" for finding in findings]
         text = "\n\n".join(part for part in (*quoted, found.text) if part)
         return self._answer(
-            text or NO_SENTENCE,
+            text or NO_BLOCK,
             self._options.query_type,
             EXTRACTIVE if text else NOT_ANSWERED,
             context,
@@ -361,15 +377,9 @@ class _AskRun:
 
     def _best_blocks(self, context: Context, candidates: Sequence[Candidate]) -> ExtractedAnswer:
         """The parts of the context that answer best, and how likely they are right."""
+        findings = len(self._options.findings)
         with self._trace.stage("extract") as stage:
-            known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
-            found = extract(
-                self._question,
-                sources(self._store, context, candidates, len(self._options.findings)),
-                signs=self._ranking.signs if self._ranking else {},
-                statistics=self._store.term_statistics(known),
-                cross_encoder=None if self._options.mode == "keyword" else self._cross_encoder(),
-            )
+            found = self._read(sources(self._store, candidates, context, findings))
             stage.note(
                 blocks=[block.kind.value for block in found.blocks],
                 short=found.short is not None,
@@ -380,6 +390,16 @@ class _AskRun:
             return found
         own = self._tools.calibration()
         return replace(found, probability=own.answer_probability(found.probability))
+
+    def _read(self, passages: Sequence[SourcePassage]) -> ExtractedAnswer:
+        known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
+        return extract(
+            self._question,
+            passages,
+            signs=self._ranking.signs if self._ranking else {},
+            statistics=self._store.term_statistics(known),
+            cross_encoder=None if self._options.mode == "keyword" else self._cross_encoder(),
+        )
 
     def _cross_encoder(self) -> CrossEncoder | None:
         """What reads the blocks, if it is installed and not switched off."""
@@ -410,20 +430,7 @@ class _AskRun:
                 entities, facts = entities_and_facts(
                     context, candidates, self._store, cited, self._options.where
                 )
-            quoted = [Citation.of(passage) for passage in context.passages]
-            # A block that packing left out is shown with its whole passage.
-            shown = {citation.marker: citation.text for citation in quoted}
-            quoted += [
-                Citation.of_passage(block.source.marker, block.source.passage)
-                for block in found.blocks
-                if block.text not in shown.get(block.source.marker, "")
-            ]
-            quoted += [
-                Citation(item.marker, "", (), "", item.title, (), "", item.text)
-                for item in self._findings(context)
-            ]
-            by_marker = {citation.marker: citation for citation in quoted}
-            citations = tuple(by_marker[marker] for marker in cited if marker in by_marker)
+            citations = citations_of(context, self._findings(context), found.blocks, cited)
         return Answer(
             question=self._full_question,
             text=text,

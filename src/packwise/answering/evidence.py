@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from packwise.answering.answer import AnswerRequest, Tools
-from packwise.answering.blocks import SourcePassage, with_neighbours
+from packwise.answering.answer import AnswerRequest, Citation, NumberedPassage, Tools
+from packwise.answering.blocks import AnswerBlock, SourcePassage, with_neighbours
 from packwise.candidates import Candidate
 from packwise.context.packer import Context
 from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
@@ -74,15 +74,22 @@ def _with_extra(
 
 
 def sources(
-    store: Store, context: Context, candidates: Sequence[Candidate], findings: int = 0
+    store: Store,
+    candidates: Sequence[Candidate],
+    context: Context | None = None,
+    findings: int = 0,
 ) -> list[SourcePassage]:
     """The best ranked passages, to be read whole.
 
     Packing may have left one out as too costly, but reading it costs nothing here. It is then
-    cited after those of the context and the ``findings``.
+    cited after those of the context and the ``findings``. A budget that holds no passage leaves
+    nothing to read.
     """
-    markers = {name: shown.marker for shown in context.passages for name in shown.ids}
-    unused = itertools.count(len(context.passages) + findings + 1)
+    if context is not None and not context.passages:
+        return []
+    shown = context.passages if context else ()
+    markers = {name: passage.marker for passage in shown for name in passage.ids}
+    unused = itertools.count(len(shown) + findings + 1)
     found: list[SourcePassage] = []
     for rank, hit in enumerate(candidates[:_READ]):
         passage = hit.passage
@@ -92,3 +99,22 @@ def sources(
         marker = markers.get(hit.passage.id) or next(unused)
         found.append(SourcePassage(marker, passage, hit.scores.combined, rank))
     return found
+
+
+def citations_of(
+    context: Context,
+    findings: Sequence[NumberedPassage],
+    blocks: Sequence[AnswerBlock],
+    cited: Sequence[int],
+) -> tuple[Citation, ...]:
+    """What the markers in an answer refer to, in the order of ``cited``."""
+    quoted = {passage.marker: Citation.of(passage) for passage in context.passages}
+    for block in blocks:
+        known = quoted.get(block.source.marker)
+        # A block that packing left out is shown with its whole passage.
+        if known is None or block.text not in known.text:
+            marker = block.source.marker
+            quoted[marker] = Citation.of_passage(marker, block.source.passage)
+    for item in findings:
+        quoted[item.marker] = Citation(item.marker, "", (), "", item.title, (), "", item.text)
+    return tuple(quoted[marker] for marker in cited if marker in quoted)

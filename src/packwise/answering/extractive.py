@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from packwise.answering.block_ranking import (
-    RankedBlock,
     RankedBlocks,
     answer_probability,
     rank_blocks,
@@ -30,6 +29,7 @@ from packwise.answering.spans import AnswerSpan, shape_of, spans
 from packwise.language.analyzer import terms
 from packwise.language.questions import AnswerKind as Wanted
 from packwise.language.questions import ParsedQuestion
+from packwise.language.sentences import sentence_spans
 from packwise.language.word_classes import WordClass, words_of
 from packwise.models.base import CrossEncoder
 from packwise.stores.base import TermStatistics
@@ -41,7 +41,7 @@ CONFIDENT = 0.65
 """Short answers from here on are shown; on SQuAD three in four of them are right."""
 
 _SPANNED = 6
-NEARLY_AS_LIKELY = 0.3
+NEARLY_AS_LIKELY = 0.1
 """A further block is shown if it is at least this likely, relative to the best one."""
 _SAME = 0.6
 _PROSE_ENDS = tuple(".!?…\"”’')]")
@@ -50,11 +50,13 @@ _MEASURED = frozenset({"date", "time", "figures", "number word"})
 
 @dataclass(frozen=True, slots=True)
 class ShortAnswer:
-    """The few words of a block that answer; ``confidence`` (0..1) is how sure that is."""
+    """The few words of a block that answer; ``confidence`` (0..1) is how sure that is.
+    ``in_prose`` says that they are part of a whole sentence."""
 
     text: str
     block: AnswerBlock
     confidence: float
+    in_prose: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,11 @@ def extract(
 
 
 def short_answer(ranked: RankedBlocks) -> ShortAnswer | None:
-    """The words among the first blocks that answer best, however unsure."""
-    prose = [one for one in ranked.blocks if one.block.kind in _SHORT][:_SPANNED]
-    scored: list[tuple[RankedBlock, AnswerSpan]] = [
-        (one, span) for one in prose for span in spans(ranked.question, one.block.text, one.score)
+    """The words among the first sentences that answer best, however unsure."""
+    scored: list[tuple[ScoredSentence, AnswerSpan]] = [
+        (sentence, span)
+        for sentence in best_sentences(ranked)
+        for span in spans(ranked.question, sentence.text, sentence.score)
     ]
     if not scored:
         return None
@@ -129,8 +132,33 @@ def short_answer(ranked: RankedBlocks) -> ShortAnswer | None:
         for one, span, mass in masses
         if one is best and span.first < top.last and top.first < span.last
     )
-    text = one_line(best.block.text[top.start : top.end])
-    return ShortAnswer(text, best.block, same / sum(mass for *_, mass in masses))
+    text = one_line(best.text[top.start : top.end])
+    whole = best.text.rstrip().endswith(_PROSE_ENDS)
+    return ShortAnswer(text, best.block, same / sum(mass for *_, mass in masses), whole)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredSentence:
+    """A sentence of a block; its score is that of the block and the share of the question's
+    words that it holds."""
+
+    text: str
+    block: AnswerBlock
+    score: float
+
+
+def best_sentences(ranked: RankedBlocks, most: int = _SPANNED) -> list[ScoredSentence]:
+    """The sentences in which a short answer is looked for, best first."""
+    found: list[ScoredSentence] = []
+    weights = ranked.question.weights
+    for one in [one for one in ranked.blocks if one.block.kind in _SHORT][:most]:
+        text = one.block.text
+        for start, end in sentence_spans(text):
+            held = set(terms(text[start:end]))
+            covered = sum(weight for term, weight in weights.items() if term in held)
+            found.append(ScoredSentence(text[start:end], one.block, one.score + covered))
+    found.sort(key=lambda sentence: -sentence.score)
+    return found[:most]
 
 
 _SHORT = (AnswerKind.TEXT, AnswerKind.ITEM, AnswerKind.ROW)
@@ -139,7 +167,7 @@ _SHORT = (AnswerKind.TEXT, AnswerKind.ITEM, AnswerKind.ROW)
 def _worth_showing(question: ParsedQuestion, short: ShortAnswer) -> bool:
     """Whether a few words can be the answer and look like it. Reasons, ways and events need a
     sentence, and lines of code and lists are not reliable."""
-    if not short.block.text.endswith(_PROSE_ENDS):
+    if not short.in_prose:
         return False
     words = words_of(short.text)
     shape = shape_of(words)

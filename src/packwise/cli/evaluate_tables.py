@@ -60,7 +60,9 @@ def show_answers(report: AnswerReport, wrong: bool) -> None:
     """What became of the questions, per kind; with ``wrong``, also what was shown instead."""
     counts = report.counts()
     columns = list(next(iter(counts.values())))
-    table = make_table(["kind", *columns])
+    short = {"wrong, likely": "wrong but likely", "in the top three": "top 3"}
+    table = make_table(["kind", *(short.get(name, name) for name in columns)])
+    table.columns[0].no_wrap = True
     for kind, found in counts.items():
         table.add_row(clean(kind), *(str(found[name]) for name in columns))
     out().print(table)

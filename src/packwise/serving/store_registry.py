@@ -120,7 +120,8 @@ class ServedStore:
             "calibrated": calibrated,
             "threshold": threshold,
             "refuse_below": self.library.calibration.refuse_below if calibrated else None,
-            "passed": decision.get("passed", found and confidence >= threshold),
+            "passed": decision.get("passed", found and confidence >= threshold)
+            or any(stage.get("passed") for stage in stages if stage["name"] == "reading"),
         }
 
     def close(self) -> None:
