@@ -346,3 +346,46 @@ def test_a_title_the_caller_may_not_see_is_not_among_the_entities(tmp_path):
     assert "Zebedee Holdings" in everything.entities
     assert seen.sources
     assert "Zebedee Holdings" not in seen.entities
+
+
+def test_an_answer_says_how_likely_it_is_right(library):
+    answer = library.ask(ON_TOPIC)
+    record = answer.as_dict()
+    assert (record["probability"], record["certainty"]) == (
+        round(answer.probability, 6),
+        answer.certainty,
+    )
+    assert answer.certainty == ("likely" if answer.probability >= 0.7 else "unsure")
+    far = library.ask(OFF_TOPIC, threshold=0.0)
+    assert far.probability < answer.probability
+
+
+def test_a_question_that_is_not_covered_is_refused_with_the_closest_passage(library):
+    answer = library.ask(OFF_TOPIC)
+    assert (answer.certainty, answer.query_type) == ("not covered", "confidence_gated_fallback")
+    closest = library.search(OFF_TOPIC, 1).hits[0].passage
+    assert answer.text.startswith("These documents do not seem to cover the question. ")
+    assert closest.doc_title in answer.text
+    assert " ".join(closest.text.split())[:100] in answer.text
+
+
+def test_an_unsure_answer_shows_the_best_passages(library):
+    asked = "Which colour does the release manager like?"
+    answer = library.ask(asked, threshold=0.0)
+    assert answer.certainty != "likely"
+    if answer.certainty == "unsure":
+        best = {hit.passage.id for hit in library.search(asked, 3).hits}
+        assert len(best & {name for c in answer.citations for name in c.ids}) >= 2
+
+
+def test_terse_notes_are_read_before_they_are_refused(tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    note = "# VPN\n\nServer vpn2.corp, cert expires 1 March\n"
+    (folder / "vpn.md").write_text(note, encoding="utf-8")
+    (folder / "ship.md").write_text("# Ship\n\nRollback: ./ship prod --previous\n", "utf-8")
+    packwise.build([str(folder)], str(tmp_path / "pack"))
+    with open_library(tmp_path / "pack") as library:
+        answer = library.ask("when does the VPN certificate expire?")
+        assert "1 March" in answer.text
+        assert "Rollback" not in answer.text

@@ -172,6 +172,12 @@ def test_a_long_paragraph_is_taken_in_parts_of_whole_sentences():
     assert " ".join(part.text for part in parts) == page.strip()
 
 
+def test_a_short_paragraph_is_shown_with_the_one_beside_it():
+    page = "## DOWNLOAD_TIMEOUT\n\nDefault: 180\n\nHow long the downloader waits for a page.\n"
+    answer = extract("How long does the downloader wait?", sources(read(page)))
+    assert answer.text == "Default: 180\n\nHow long the downloader waits for a page. [1]"
+
+
 def test_terse_notes_answer():
     notes = read("# VPN\n\nServer vpn2.corp, cert expires 1 March\n\n# Port\n\n9999\n")
     assert "1 March" in extract("when does the VPN certificate expire?", sources(notes)).text
@@ -223,7 +229,7 @@ class Zebras:
     name = "z"
 
     def score(self, question, texts):
-        return np.array([0.99 if "z" in text else 0.01 for text in texts], dtype=np.float32)
+        return np.array([1.0 if "z" in text else 0.0 for text in texts], dtype=np.float32)
 
 
 def test_the_cross_encoder_may_overrule_the_words():
@@ -232,12 +238,6 @@ def test_the_cross_encoder_may_overrule_the_words():
     best = ranked("cat on a mat", found, cross_encoder=Zebras())
     assert "zebra" in best.blocks[0].block.text
     assert (best.judge, ranked("cat", found).judge) == ("cross", "words")
-
-
-def test_an_answer_in_the_words_of_the_question_is_more_likely_right():
-    likely = extract("Which port does the server listen on?", WORLD).probability
-    unlikely = extract("Which paint does the museum prefer?", WORLD).probability
-    assert 0.0 <= unlikely < likely <= 1.0
 
 
 def test_without_evidence_there_is_no_answer():

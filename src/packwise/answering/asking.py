@@ -53,7 +53,7 @@ from packwise.trace import Trace
 NOTHING = ExtractedAnswer()
 _FAR_OFF = 0.25
 """Below this confidence a question is refused without reading a passage."""
-_WORTH_SHOWING = 0.3
+_WORTH_SHOWING = 0.25
 """How likely the answer to a question below the threshold must be right."""
 NO_BLOCK = "The passages that were found hold nothing that answers this."
 

@@ -21,6 +21,8 @@ LONGEST_WHOLE = 1500
 
 PARAGRAPH = 320
 """Characters; longer paragraphs are taken in parts of whole sentences."""
+SHORT = 80
+"""Characters; a shorter paragraph is taken together with the next."""
 BEFORE = 250
 """Characters before a block that are read with it."""
 
@@ -29,6 +31,7 @@ _FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(?P<code>.*?)^[ \t]*\1[ \t]*$", r
 _RULING = re.compile(r"[-+=|:\s]+")
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
 _SPACE = re.compile(r"\s+")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
 class AnswerKind(StrEnum):
@@ -95,7 +98,7 @@ class AnswerBlock:
             text = one_line(_ITEM.sub("", text, count=1))
             return f"{above}\n\n- {text}" if above else text
         else:
-            return one_line(text)
+            return "\n\n".join(map(one_line, _BLANK_LINE.split(text)))
         return f"{above}\n\n{text}" if above else text
 
 
@@ -122,6 +125,7 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
         Block(block.kind, block.start - passage.start, block.end - passage.start)
         for block in passage.blocks
     ] or list(_guessed(passage.text))
+    blocks = _with_short_ones(blocks)
     found: list[AnswerBlock] = []
     above = passage.lead
     for i, block in enumerate(blocks):
@@ -143,6 +147,21 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
         # Two blocks of code often belong to one sentence above both.
         above = above if block.kind is BlockKind.CODE and following is BlockKind.CODE else ""
     return found
+
+
+def _with_short_ones(blocks: Sequence[Block]) -> list[Block]:
+    """The blocks, a short paragraph joined with the one beside it: "Default: 180" says nothing
+    without the text that tells what it is the default of."""
+    joined: list[Block] = []
+    for block in blocks:
+        last = joined[-1] if joined else None
+        if last is not None and last.kind is block.kind is BlockKind.TEXT:
+            least = min(last.end - last.start, block.end - block.start)
+            if least <= SHORT and block.end - last.start <= PARAGRAPH:
+                joined[-1] = Block(BlockKind.TEXT, last.start, block.end)
+                continue
+        joined.append(block)
+    return joined
 
 
 def _with_rest(blocks: Sequence[Block], at: int) -> Block:

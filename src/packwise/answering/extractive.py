@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import (
     RankedBlocks,
     answer_probability,
@@ -30,7 +31,7 @@ from packwise.language.analyzer import terms
 from packwise.language.questions import AnswerKind as Wanted
 from packwise.language.questions import ParsedQuestion
 from packwise.language.sentences import sentence_spans
-from packwise.language.word_classes import WordClass, words_of
+from packwise.language.word_classes import words_of
 from packwise.models.base import CrossEncoder
 from packwise.stores.base import TermStatistics
 
@@ -65,7 +66,7 @@ class ExtractedAnswer:
 
     ``probability`` is that of the best block being right. ``short`` is set only if it is part
     of the text; ``unsure_short`` is the best one, however unsure. ``cited`` are markers, in the
-    order of first use.
+    order of first use; an answer that is not likely right cites the best passages too.
     """
 
     text: str = ""
@@ -95,8 +96,11 @@ def extract(
     ranked = rank_blocks(asked, blocks, cross_encoder)
     if not ranked.blocks:
         return ExtractedAnswer()
+    probability = answer_probability(ranked, signs or {})
     short = best_short = short_answer(ranked)
-    if short is not None and (short.confidence < CONFIDENT or not _worth_showing(asked, short)):
+    if short is not None and (
+        min(short.confidence, probability) < CONFIDENT or not _worth_showing(asked, short)
+    ):
         short = None
     chosen = _together(_choose(ranked, most))
     parts = _rendered(chosen)
@@ -105,12 +109,15 @@ def extract(
     cited = [block.source.marker for block in chosen]
     if short is not None:
         cited.insert(0, short.block.source.marker)
+    if probability < LIKELY:
+        # The reader is to check: the best passages are shown, quoted or not.
+        cited += [source.marker for source in sources[:MOST_BLOCKS]]
     return ExtractedAnswer(
         "\n\n".join(parts),
         tuple(chosen),
         short,
         tuple(dict.fromkeys(cited)),
-        answer_probability(ranked, signs or {}),
+        probability,
         best_short,
     )
 
@@ -175,11 +182,9 @@ def _worth_showing(question: ParsedQuestion, short: ShortAnswer) -> bool:
         return shape in _MEASURED
     if question.answer in (Wanted.PERSON, Wanted.PLACE):
         return shape not in _MEASURED
-    if question.answer is Wanted.DEFINITION:
-        return shape != "plain"
-    # Plain words are shown as one phrase, not as a piece of a sentence.
-    broken = any(word.kind in (WordClass.PREPOSITION, WordClass.CONJUNCTION) for word in words)
-    return question.answer in (Wanted.WHICH, Wanted.OBJECT) and not (shape == "plain" and broken)
+    # Plain words are too often a piece of a sentence.
+    wanted = (Wanted.DEFINITION, Wanted.WHICH, Wanted.OBJECT)
+    return question.answer in wanted and shape != "plain"
 
 
 def _choose(ranked: RankedBlocks, most: int) -> list[AnswerBlock]:
@@ -222,7 +227,7 @@ def _rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
     for block in chosen:
         text, marker = block.shown, f"[{block.source.marker}]"
         lead, gap, rest = text.partition("\n")
-        if not gap:
+        if not gap or block.kind is AnswerKind.TEXT:
             parts.append(f"{text} {marker}")
         elif block.above and one_line(block.above) == lead:
             parts.append(f"{lead} {marker}\n{rest}")
