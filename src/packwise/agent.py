@@ -393,6 +393,7 @@ class KnowledgeGraphAgent:
         defaults: dict[str, Any] = {
             "expansion": "llm" if expands and not self._offline else "off",
             "threshold": self._own_threshold(),
+            "second_look": False,
             "synthesis": model is not None,
         }
         request = AnswerRequest(

@@ -130,6 +130,7 @@ def test_step_6_has_parameters(notes_pack):
     assert articles()["articles"] == 5
     one = articles(num_docs=1, min_relevance=1.0)
     assert one["articles"] == 1
-    assert articles(num_docs=1, max_sections=1, min_relevance=1.0)["passages"] < one["passages"]
+    four = articles(num_docs=4, min_relevance=1.0)
+    assert articles(num_docs=4, max_sections=1, min_relevance=1.0)["passages"] < four["passages"]
     with pytest.raises(UsageError):
         KnowledgeGraphAgent(notes_pack, max_sections=0)

@@ -133,7 +133,8 @@ def test_asking_follows_the_calibrated_gate_unless_the_caller_has_a_threshold(pa
         answer = library.ask("how do I rotate the signing key?", synthesis=False, threshold=given)
     refused = (own if given is None else given) == 0.95
     assert (answer.query_type == "confidence_gated_fallback") == refused
-    assert answer.as_dict()["probability"] == pytest.approx(0.880797)
+    stages = {stage.name: stage.notes for stage in answer.trace.stages}
+    assert stages["confidence"]["probability"] == pytest.approx(0.880797)
 
 
 @pytest.mark.parametrize("passes", [True, False])

@@ -48,7 +48,7 @@ LIKELY = 0.7
 NOT_COVERED = 0.1
 """Below this probability no answer is shown."""
 
-_NOT_COVERED = "These documents do not seem to cover the question."
+_NOT_COVERED = "These documents do not cover the question."
 _CLOSEST = "Here is the closest passage, from {where}:"
 _NOTHING_FOUND = "These documents do not cover the question: nothing was found in them."
 _CLOSEST_CHARACTERS = 300
@@ -198,6 +198,8 @@ class AnswerRequest:
     exclude          questions whose examples must not be shown
     threshold        confidence below which the store does not answer; ``None`` uses that of
                      the store's calibration, else the setting
+    second_look      read the passages before refusing a question that is below the setting's
+                     threshold, but not far off
     synthesis        let a language model write the answer, if there is one
     llm              that model; ``None`` uses the library's
     max_tokens       the longest answer it may write
@@ -223,6 +225,7 @@ class AnswerRequest:
     few_shot_path: Path | None = None
     exclude: frozenset[str] = frozenset()
     threshold: float | None = None
+    second_look: bool = True
     synthesis: bool = True
     llm: LanguageModel | None = None
     max_tokens: int = SYNTHESIS_MAX_TOKENS

@@ -193,6 +193,7 @@ class _AskRun:
             return False
         set_by = self._settings.origin("context_confidence_threshold")
         strict = self._options.threshold is not None or set_by != "default"
+        strict = strict or not self._options.second_look
         calibrated = ranking.confidence == ranking.probability
         if strict or calibrated or ranking.confidence < _FAR_OFF:
             return True

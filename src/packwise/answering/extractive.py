@@ -36,6 +36,8 @@ from packwise.models.base import CrossEncoder
 from packwise.stores.base import TermStatistics
 
 MOST_BLOCKS = 3
+FURTHER = 600
+"""Characters; longer lists, tables and code are shown only where they are the best answer."""
 STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
 CONFIDENT = 0.65
@@ -194,7 +196,8 @@ def _choose(ranked: RankedBlocks, most: int) -> list[AnswerBlock]:
     for one in ranked.blocks[1:]:
         if len(chosen) >= most or math.exp(one.score - best.score) < NEARLY_AS_LIKELY:
             break
-        if not any(_overlap(one.block, other) for other in chosen):
+        brief = one.block.end - one.block.start <= FURTHER
+        if brief and not any(_overlap(one.block, other) for other in chosen):
             chosen.append(one.block)
     return chosen
 
