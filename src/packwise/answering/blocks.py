@@ -90,8 +90,10 @@ class AnswerBlock:
         if self.kind is AnswerKind.CODE:
             fence = "````" if "```" in text else "```"
             text = f"{fence}\n{_dedented(text)}\n{fence}"
-        elif self.kind in (AnswerKind.TABLE, AnswerKind.ROW):
-            return markdown_table(self.above if self.kind is AnswerKind.ROW else "", text)
+        elif self.kind is AnswerKind.ROW or ("|" in above and self.kind is AnswerKind.TABLE):
+            return markdown_table(self.above, text)
+        elif self.kind is AnswerKind.TABLE:
+            text = markdown_table("", text)
         elif self.kind in (AnswerKind.LIST, AnswerKind.STRETCH):
             text = _markdown(self.source.passage, self.start, self.end)
         elif self.kind is AnswerKind.ITEM:
