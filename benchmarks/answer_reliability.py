@@ -55,7 +55,7 @@ def main() -> None:
         AnswerQuestion(
             question.id,
             question.text,
-            "answerable" if question.answerable else "near",
+            "question" if question.answerable else "near",
             tuple((answer,) for answer in question.answers if question.answerable),
         )
         for question in dataset.questions[1::2]

@@ -49,7 +49,7 @@ class FakeLibrary:
     def __exit__(self, *problem):
         pass
 
-    def search(self, question, k, *, mode, fusion):
+    def search(self, question, k, *, mode, fusion, depth=0):
         self.calls.append((question, k))
         return SimpleNamespace(
             hits=[

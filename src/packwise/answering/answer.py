@@ -120,7 +120,8 @@ class Answer:
 
     ``probability`` is that of the answer being right, ``certainty`` the word for it: ``likely``,
     ``unsure``, or ``not covered`` if the store does not answer. ``confidence`` is that of the
-    search, on the scale of the confidence gate.
+    search, on the scale of the confidence gate, ``search_probability`` the calibrated chance
+    that the search found the answer, if it is known.
     """
 
     question: str
@@ -133,6 +134,7 @@ class Answer:
     usage: Usage = NO_USAGE
     confidence: float = 0.0
     probability: float = 0.0
+    search_probability: float | None = None
     degraded: tuple[str, ...] = ()
     trace: Trace | None = None
     context: Context | None = None

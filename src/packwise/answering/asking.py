@@ -54,7 +54,7 @@ NOTHING = ExtractedAnswer()
 _FAR_OFF = 0.25
 """Below this confidence a question is refused without reading a passage."""
 _WORTH_SHOWING = 0.25
-"""How likely the answer to a question below the threshold must be right."""
+"""How likely it must then be that the answer is right."""
 NO_BLOCK = "The passages that were found hold nothing that answers this."
 
 
@@ -193,9 +193,9 @@ class _AskRun:
             return False
         set_by = self._settings.origin("context_confidence_threshold")
         strict = self._options.threshold is not None or set_by != "default"
-        strict = strict or not self._options.second_look
         calibrated = ranking.confidence == ranking.probability
-        if strict or calibrated or ranking.confidence < _FAR_OFF:
+        wanted = self._options.second_look and not strict and not calibrated
+        if not wanted or ranking.confidence < _FAR_OFF:
             return True
         with self._trace.stage("reading") as stage:
             found = self._read(sources(self._store, ranking.hits))
@@ -253,15 +253,8 @@ class _AskRun:
                 return None
         # The model's answer is likely where the documents clearly hold one.
         found = self._best_blocks(context, candidates)
-        return self._answer(
-            written.text,
-            self._options.query_type,
-            model.name,
-            context,
-            candidates,
-            written.cited,
-            found,
-        )
+        kind, by = self._options.query_type, model.name
+        return self._answer(written.text, kind, by, context, candidates, written.cited, found)
 
     def _written(
         self,
@@ -361,7 +354,8 @@ class _AskRun:
         if not context.passages:
             self._degrade(f"a budget of {context.budget} tokens holds no passage")
         findings = self._findings(context)
-        if found.blocks and not findings and found.probability < NOT_COVERED:
+        unlikely = found.blocks and found.probability < NOT_COVERED
+        if unlikely and not findings and self._options.threshold is None:
             assert self._ranking is not None
             return self._answer(refusal(self._ranking.hits), GATED, NOT_ANSWERED)
         quoted = [f"{finding.text} [{finding.marker}]" for finding in findings]
@@ -442,6 +436,7 @@ class _AskRun:
             facts=facts,
             usage=self._usage,
             confidence=self._ranking.confidence,
+            search_probability=self._ranking.probability,
             probability=1.0 if self._options.findings and context else found.probability,
             degraded=tuple(self._trace.degraded),
             trace=self._trace,

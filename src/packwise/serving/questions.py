@@ -226,9 +226,8 @@ def answer_record(context: RequestContext, store: ServedStore, answer: Answer) -
                 if entry.get("attached_to") is None
             ]
         )
-    searched = next((s for s in trace["stages"] if s["name"] == "confidence"), {})
     record["gate"] = store.gate_record(
-        answer.confidence, searched.get("probability"), found=True, stages=trace["stages"]
+        answer.confidence, answer.search_probability, found=True, stages=trace["stages"]
     )
     trace_id = _keep(context, "ask", store, answer.question, record, trace)
     return {"store": store.name, **record, "trace": trace, "trace_id": trace_id}

@@ -239,7 +239,7 @@ def test_another_threshold_tells_what_would_have_happened(visit, notes_server):
     expect(told).to_contain_text("At a threshold of 0.95 the question is held back")
     slider.fill("0.2")
     page.get_by_role("button", name="Ask with this threshold").click()
-    expect(page.get_by_text("Sentences from the documents")).to_be_visible()
+    expect(page.get_by_text("From the documents")).to_be_visible()
 
 
 def test_a_calibrated_pack_shows_the_chance_and_both_its_thresholds(
@@ -249,11 +249,11 @@ def test_a_calibrated_pack_shows_the_chance_and_both_its_thresholds(
     copy_calibrated(notes_pack, target, says=0.4, threshold=0.7, refuse_below=0.2)
     page = visit(served(stores=[str(target)])).page
     ask(page, HOW)
-    expect(answered(page)).to_contain_text("probably do not hold the answer")
+    expect(answered(page)).to_contain_text("do not cover the question")
     expect(page.get_by_label("Sources")).to_contain_text("too unlikely to be in this pack")
     part = page.locator("#confidence")
     expect(part.locator(".figure")).to_have_text(
-        "0.40confidence: the probability that the answer was found"
+        "0.40search confidence: the probability that the answer was found"
     )
     expect(part).to_contain_text("At a threshold of 0.70 the question is held back")
     expect(part).to_contain_text("the answer may be in the pack from 0.20 on")
@@ -261,20 +261,23 @@ def test_a_calibrated_pack_shows_the_chance_and_both_its_thresholds(
     page.get_by_role("slider", name="Confidence threshold").fill("0.35")
     expect(part).to_contain_text("At a threshold of 0.35 the question would be answered")
     page.get_by_role("button", name="Ask with this threshold").click()
-    expect(page.get_by_text("Sentences from the documents")).to_be_visible()
+    expect(page.get_by_text("From the documents")).to_be_visible()
     # Its threshold is no multiple of the field's step; both sides are asked all the same.
     page.get_by_role("link", name="Compare settings").click()
     expect(page.get_by_label("Threshold, side A")).to_have_value("0.7")
     expect(page.get_by_role("region", name="Side A")).to_contain_text("confidence 0.40")
 
 
-def test_without_a_calibration_the_chance_stands_beside_the_confidence(visit, notes_server):
+def test_an_answer_has_one_number_and_one_word_for_how_sure_it_is(visit, notes_server):
     page = visit(notes_server).page
     ask(page, HOW)
     answered(page)
     part = page.locator("#confidence")
     expect(part.locator(".figure")).to_contain_text("the similarity of the best passage")
-    assert re.search(r"found with a probability of \d+%", part.inner_text())
+    assert "%" not in part.inner_text()
+    word = page.locator(".certainty")
+    expect(word).to_have_text(re.compile("Likely right|Unsure"))
+    assert re.search(r"(Likely right|Unsure) \d+%", word.locator("..").inner_text())
 
 
 def test_a_table_of_a_document_is_read_as_a_table(visit, notes_server):

@@ -56,7 +56,7 @@ export function mergeCandidates(answer, ranking) {
   }
   for (const entry of answer.trace.dropped ?? []) {
     const passage = at(entry.id);
-    if (passage.marker === null && passage.reason === null) {
+    if (passage.marker === null && passage.reason === null && entry.reason.startsWith("same text as ")) {
       Object.assign(passage, { reason: "same_text", of: entry.reason.replace(/^same text as /, "") });
     }
   }
