@@ -265,7 +265,7 @@ def test_a_calibrated_pack_shows_the_chance_and_both_its_thresholds(
     # Its threshold is no multiple of the field's step; both sides are asked all the same.
     page.get_by_role("link", name="Compare settings").click()
     expect(page.get_by_label("Threshold, side A")).to_have_value("0.7")
-    expect(page.get_by_role("region", name="Side A")).to_contain_text("confidence 0.40")
+    expect(page.get_by_role("region", name="Side A")).to_contain_text("0.40")
 
 
 def test_an_answer_has_one_number_and_one_word_for_how_sure_it_is(visit, notes_server):
