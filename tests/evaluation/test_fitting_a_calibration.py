@@ -7,8 +7,14 @@ import numpy as np
 import pytest
 
 from packwise.errors import DataError
-from packwise.evaluation.calibration import CalibrationExample, data_hash, fit, logistic
-from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, parse
+from packwise.evaluation.calibration import (
+    CalibrationExample,
+    data_hash,
+    fit,
+    fit_answers,
+    logistic,
+)
+from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, default_calibration, parse
 
 
 def made_up(number, seed=1, cross=False):
@@ -143,3 +149,20 @@ def test_the_data_hash_names_questions_and_outcomes():
     assert data_hash(examples) == data_hash(made_up(50))
     flipped = [CalibrationExample(e.id, e.signs, not e.right) for e in examples]
     assert data_hash(examples) != data_hash(flipped)
+
+
+def test_the_probability_of_answers_is_corrected_by_which_were_right():
+    # Answers called 90% right of which half are: the correction says so.
+    answers = [(0.9, n % 2 == 0) for n in range(200)] + [(0.2, n % 10 == 0) for n in range(200)]
+    corrected = fit_answers(default_calibration(), answers)
+    assert corrected.answer_probability(0.9) == pytest.approx(0.5, abs=0.03)
+    assert corrected.answer_probability(0.2) == pytest.approx(0.1, abs=0.03)
+    assert corrected.facts["answer_ece"] < 0.03 < corrected.facts["answer_ece_before"]
+    stored = parse(json.loads(json.dumps(corrected.as_dict())), "calibration.json")
+    assert stored.answer_probability(0.9) == corrected.answer_probability(0.9)
+
+
+def test_too_few_answers_correct_nothing():
+    few = [(0.9, n < 29) for n in range(100)]
+    assert fit_answers(default_calibration(), few) == default_calibration()
+    assert default_calibration().answer_probability(0.42) == 0.42
