@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packwise.answering.block_ranking import rank_blocks, weighted_question
-from packwise.answering.blocks import AnswerKind as Part
-from packwise.answering.blocks import SourcePassage, answer_blocks, blocks_of
+from packwise.answering.blocks import PartKind, SourcePassage, answer_blocks, blocks_of
 from packwise.answering.extractive import extract, short_answer
 from packwise.chunking import chunk
 from packwise.documents import Passage
@@ -155,14 +154,14 @@ def test_an_item_from_a_later_part_of_a_list_still_has_what_announces_it():
     items = "\n".join(f"- key{n} moves the cursor {n} columns to the left" for n in range(60))
     passages = read(f"# Keys\n\nThese keys move the cursor:\n\n{items}\n", tokens=100)
     blocks = [block for source in sources(passages) for block in answer_blocks(source)]
-    assert {block.above for block in blocks if block.kind is Part.ITEM} == {
+    assert {block.above for block in blocks if block.kind is PartKind.ITEM} == {
         "These keys move the cursor:"
     }
 
 
 def test_a_sentence_that_announces_something_is_no_answer_by_itself():
     kinds = [(b.kind, b.text) for s in sources(read(PORTS)) for b in answer_blocks(s)]
-    assert not any(k is Part.TEXT and text.endswith(":") for k, text in kinds)
+    assert not any(k is PartKind.TEXT and text.endswith(":") for k, text in kinds)
 
 
 def test_a_long_paragraph_is_taken_in_parts_of_whole_sentences():

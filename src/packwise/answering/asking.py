@@ -1,7 +1,7 @@
 """From a question to an answer: the nine steps in their order.
 
     expansion (opt-in) -> search -> confidence gate -> cross-encoder, graph -> documents
-    -> quality filter and packing -> few-shot examples -> synthesis, or sentences
+    -> quality filter and packing -> few-shot examples -> synthesis, or blocks
 
 Every call to a language model can fail. The answer is then made without it, and a line in
 ``degraded`` says so.

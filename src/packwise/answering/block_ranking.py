@@ -20,10 +20,9 @@ from typing import Literal
 
 import numpy as np
 
-from packwise.answering.blocks import AnswerBlock, AnswerKind, one_line
+from packwise.answering.blocks import AnswerBlock, PartKind, one_line
 from packwise.language.analyzer import terms
-from packwise.language.questions import AnswerKind as Wanted
-from packwise.language.questions import ParsedQuestion, parse_question
+from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
 from packwise.models.base import CrossEncoder
 from packwise.stores.base import TermStatistics
@@ -37,7 +36,7 @@ passages, up to ``_OF_A_PASSAGE`` of each."""
 JUDGED_CHARACTERS = 400
 _OF_A_PASSAGE = (8, 5, 3, 2, 1)
 
-_PROSE = (AnswerKind.TEXT, AnswerKind.ITEM)
+_PROSE = (PartKind.TEXT, PartKind.ITEM)
 _USUAL_TERMS = 8
 _LONGEST = 800
 _SUBJECT = 8
@@ -135,7 +134,7 @@ def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[st
     for name in ("covered", "covered near", "unmet", "judge", "passage", "far", "suits"):
         if name in best.features:
             found[name] = best.features[name]
-    found["prose"] = float(best.block.kind is AnswerKind.TEXT)
+    found["prose"] = float(best.block.kind is PartKind.TEXT)
     return found
 
 
@@ -185,7 +184,7 @@ def _features(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:
         "suits": _suits(question, words),
         f"is {kind.value}": 1.0,
     }
-    if kind in (AnswerKind.LIST, AnswerKind.ITEM):
+    if kind in (PartKind.LIST, PartKind.ITEM):
         found["announced"] = float(block.above.rstrip().endswith((":", "：")))
     for name, pattern in (("list", _ASKS_LIST), ("code", _ASKS_CODE), ("value", _ASKS_VALUE)):
         if pattern.search(question.text):
@@ -196,17 +195,17 @@ def _features(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:
 def _suits(question: ParsedQuestion, words: Sequence[Word]) -> float:
     """Whether a text holds the kind of thing asked for, beyond the question's own words."""
     fresh = [word for word in words[1:] if word.term not in question.weights]
-    if question.answer is Wanted.TIME:
+    if question.answer is AnswerKind.TIME:
         held = any(
             w.kind in (WordClass.YEAR, WordClass.MONTH) or w.lower in TIME_WORDS for w in fresh
         ) or (bool(words) and words[0].kind in (WordClass.YEAR, WordClass.MONTH))
-    elif question.answer is Wanted.NUMBER:
+    elif question.answer is AnswerKind.NUMBER:
         held = any(word.kind in (WordClass.NUMBER, WordClass.YEAR) for word in (*words[:1], *fresh))
-    elif question.answer in (Wanted.PERSON, Wanted.PLACE):
+    elif question.answer in (AnswerKind.PERSON, AnswerKind.PLACE):
         held = any(word.kind is WordClass.NAME for word in fresh)
-    elif question.answer is Wanted.REASON:
+    elif question.answer is AnswerKind.REASON:
         held = any(word.lower in _REASONS for word in words)
-    elif question.answer is Wanted.DEFINITION:
+    elif question.answer is AnswerKind.DEFINITION:
         held = _defines(question, words)
     else:
         return 0.5

@@ -34,7 +34,7 @@ _SPACE = re.compile(r"\s+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
-class AnswerKind(StrEnum):
+class PartKind(StrEnum):
     """What a part of a passage is."""
 
     TEXT = "text"
@@ -63,7 +63,7 @@ class SourcePassage:
 class AnswerBlock:
     """One part: ``source.passage.text[start:end]``, and the text ``above`` that introduces it."""
 
-    kind: AnswerKind
+    kind: PartKind
     source: SourcePassage
     start: int
     end: int
@@ -87,16 +87,16 @@ class AnswerBlock:
     def shown(self) -> str:
         """The block as Markdown, with what introduces it."""
         text, above = self.text, one_line(self.above)
-        if self.kind is AnswerKind.CODE:
+        if self.kind is PartKind.CODE:
             fence = "````" if "```" in text else "```"
             text = f"{fence}\n{_dedented(text)}\n{fence}"
-        elif self.kind is AnswerKind.ROW or ("|" in above and self.kind is AnswerKind.TABLE):
+        elif self.kind is PartKind.ROW or ("|" in above and self.kind is PartKind.TABLE):
             return markdown_table(self.above, text)
-        elif self.kind is AnswerKind.TABLE:
+        elif self.kind is PartKind.TABLE:
             text = markdown_table("", text)
-        elif self.kind in (AnswerKind.LIST, AnswerKind.STRETCH):
+        elif self.kind in (PartKind.LIST, PartKind.STRETCH):
             text = _markdown(self.source.passage, self.start, self.end)
-        elif self.kind is AnswerKind.ITEM:
+        elif self.kind is PartKind.ITEM:
             text = one_line(_ITEM.sub("", text, count=1))
             return f"{above}\n\n- {text}" if above else text
         else:
@@ -116,8 +116,8 @@ def hull(blocks: Sequence[AnswerBlock]) -> AnswerBlock:
     start = min(block.start for block in blocks)
     end = max(block.end for block in blocks)
     first = min(blocks, key=lambda block: block.start)
-    above = "" if first.kind is AnswerKind.TEXT else first.above
-    return AnswerBlock(AnswerKind.STRETCH, first.source, start, end, above)
+    above = "" if first.kind is PartKind.TEXT else first.above
+    return AnswerBlock(PartKind.STRETCH, first.source, start, end, above)
 
 
 def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
@@ -144,7 +144,7 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
             whole = _with_rest(blocks, i)
             if whole.end > block.end and whole.end - whole.start <= LONGEST_WHOLE:
                 span = (whole.start, whole.end)
-                found.append(AnswerBlock(AnswerKind.LIST, source, *span, above))
+                found.append(AnswerBlock(PartKind.LIST, source, *span, above))
         found.extend(_PARTS[block.kind](source, block, above))
         # Two blocks of code often belong to one sentence above both.
         above = above if block.kind is BlockKind.CODE and following is BlockKind.CODE else ""
@@ -188,19 +188,18 @@ def _sentences(source: SourcePassage, block: Block, above: str) -> Iterator[Answ
     for i, (start, end) in enumerate(spans):
         # A question is answered by what follows it, an announcement belongs to its list.
         last = i == len(spans) - 1
-        alone = text[start:end].endswith("?") or (last and _leads_on(text[start:end], _ANY))
+        alone = text[start:end].endswith("?") or (
+            last and _leads_on(text[start:end], BlockKind.LIST)
+        )
         if part and (alone or end - part[0][0] > PARAGRAPH):
-            yield AnswerBlock(AnswerKind.TEXT, source, part[0][0], part[-1][1], above)
+            yield AnswerBlock(PartKind.TEXT, source, part[0][0], part[-1][1], above)
             above, part = text[slice(*part[-1])], []
         if alone and not last:
             above = text[start:end]
         else:
             part.append((start, end))
     if part:
-        yield AnswerBlock(AnswerKind.TEXT, source, part[0][0], part[-1][1], above)
-
-
-_ANY = BlockKind.LIST
+        yield AnswerBlock(PartKind.TEXT, source, part[0][0], part[-1][1], above)
 
 
 def _leads_on(sentence: str, following: BlockKind = BlockKind.TEXT) -> bool:
@@ -212,9 +211,9 @@ def _leads_on(sentence: str, following: BlockKind = BlockKind.TEXT) -> bool:
 def _list_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
     whole = (block.start, block.end)
     if block.end - block.start <= LONGEST_WHOLE:
-        yield AnswerBlock(AnswerKind.LIST, source, *whole, above)
+        yield AnswerBlock(PartKind.LIST, source, *whole, above)
     for start, end in item_spans(source.passage.text, *whole):
-        yield AnswerBlock(AnswerKind.ITEM, source, start, end, above)
+        yield AnswerBlock(PartKind.ITEM, source, start, end, above)
 
 
 def item_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
@@ -232,11 +231,11 @@ def item_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
 def _code_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
     text, whole = source.passage.text, (block.start, block.end)
     if block.end - block.start <= LONGEST_WHOLE:
-        yield AnswerBlock(AnswerKind.CODE, source, *whole, above)
+        yield AnswerBlock(PartKind.CODE, source, *whole, above)
         return
     for part in _PARAGRAPH.finditer(text, *whole):
         start = text.rfind("\n", block.start, part.start()) + 1 or part.start()
-        yield AnswerBlock(AnswerKind.CODE, source, max(start, block.start), part.end(), above)
+        yield AnswerBlock(PartKind.CODE, source, max(start, block.start), part.end(), above)
 
 
 def _table_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
@@ -254,9 +253,9 @@ def _table_parts(source: SourcePassage, block: Block, above: str) -> Iterator[An
         head = "\n".join(text[start:end] for start, end in lines[:names])
         lines = lines[names:] or lines
     if block.end - block.start <= LONGEST_WHOLE:
-        yield AnswerBlock(AnswerKind.TABLE, source, *whole, above)
+        yield AnswerBlock(PartKind.TABLE, source, *whole, above)
     for start, end in lines:
-        yield AnswerBlock(AnswerKind.ROW, source, start, end, head)
+        yield AnswerBlock(PartKind.ROW, source, start, end, head)
 
 
 _PARTS = {
@@ -349,7 +348,7 @@ def one_line(text: str) -> str:
 
 def blocks_of(sources: Iterable[SourcePassage]) -> list[AnswerBlock]:
     """The parts of all passages; text that overlapping passages share is listed once."""
-    seen: set[tuple[str, AnswerKind, int, int]] = set()
+    seen: set[tuple[str, PartKind, int, int]] = set()
     found: list[AnswerBlock] = []
     for source in sources:
         for block in answer_blocks(source):
@@ -365,16 +364,14 @@ def with_neighbours(passage: Passage, near: Iterable[Passage]) -> Passage:
     """A passage joined with those around it in its section, so that lists, tables and code
     that chunking cut are whole again. ``near`` are passages of its document."""
     joined = passage
-    around = sorted((p for p in near if p.section_path == passage.section_path), key=_position)
+    around = sorted(
+        (p for p in near if p.section_path == passage.section_path), key=lambda p: p.order_index
+    )
     for other in [p for p in around if p.order_index > passage.order_index]:
         joined = _joined(joined, other)
     for other in [p for p in reversed(around) if p.order_index < passage.order_index]:
         joined = _joined(other, joined)
     return joined
-
-
-def _position(passage: Passage) -> int:
-    return passage.order_index
 
 
 def _joined(first: Passage, second: Passage) -> Passage:

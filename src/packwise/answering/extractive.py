@@ -1,8 +1,8 @@
 """An answer without a language model: the best parts of the passages, each with its source.
 
-A part is a paragraph, a list, rows of a table or a code block
-(``blocks.py``). A small model ranks them and gives the probability that the best one is right
-(``block_ranking.py``). A date, a name or a number that clearly answers comes first.
+A part is a paragraph, a list, rows of a table or a code block (``blocks.py``). A small model
+ranks them and gives the probability that the answer is right (``block_ranking.py``). A date, a
+name or a number that clearly answers comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from packwise.answering.block_ranking import (
 )
 from packwise.answering.blocks import (
     AnswerBlock,
-    AnswerKind,
+    PartKind,
     SourcePassage,
     blocks_of,
     hull,
@@ -28,8 +28,7 @@ from packwise.answering.blocks import (
 )
 from packwise.answering.spans import AnswerSpan, shape_of, spans
 from packwise.language.analyzer import terms
-from packwise.language.questions import AnswerKind as Wanted
-from packwise.language.questions import ParsedQuestion
+from packwise.language.questions import AnswerKind, ParsedQuestion
 from packwise.language.sentences import sentence_spans
 from packwise.language.word_classes import words_of
 from packwise.models.base import CrossEncoder
@@ -41,7 +40,7 @@ FURTHER = 600
 STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
 CONFIDENT = 0.65
-"""Short answers from here on are shown; on SQuAD three in four of them are right."""
+"""Short answers from here on are shown."""
 
 _SPANNED = 6
 NEARLY_AS_LIKELY = 0.1
@@ -170,7 +169,7 @@ def best_sentences(ranked: RankedBlocks, most: int = _SPANNED) -> list[ScoredSen
     return found[:most]
 
 
-_SHORT = (AnswerKind.TEXT, AnswerKind.ITEM, AnswerKind.ROW)
+_SHORT = (PartKind.TEXT, PartKind.ITEM, PartKind.ROW)
 
 
 def _worth_showing(question: ParsedQuestion, short: ShortAnswer) -> bool:
@@ -180,12 +179,12 @@ def _worth_showing(question: ParsedQuestion, short: ShortAnswer) -> bool:
         return False
     words = words_of(short.text)
     shape = shape_of(words)
-    if question.answer in (Wanted.TIME, Wanted.NUMBER):
+    if question.answer in (AnswerKind.TIME, AnswerKind.NUMBER):
         return shape in _MEASURED
-    if question.answer in (Wanted.PERSON, Wanted.PLACE):
+    if question.answer in (AnswerKind.PERSON, AnswerKind.PLACE):
         return shape not in _MEASURED
     # Plain words are too often a piece of a sentence.
-    wanted = (Wanted.DEFINITION, Wanted.WHICH, Wanted.OBJECT)
+    wanted = (AnswerKind.DEFINITION, AnswerKind.WHICH, AnswerKind.OBJECT)
     return question.answer in wanted and shape != "plain"
 
 
@@ -230,7 +229,7 @@ def _rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
     for block in chosen:
         text, marker = block.shown, f"[{block.source.marker}]"
         lead, gap, rest = text.partition("\n")
-        if not gap or block.kind is AnswerKind.TEXT:
+        if not gap or block.kind is PartKind.TEXT:
             parts.append(f"{text} {marker}")
         elif block.above and one_line(block.above) == lead:
             parts.append(f"{lead} {marker}\n{rest}")
