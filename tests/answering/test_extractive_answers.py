@@ -144,6 +144,8 @@ def test_a_row_from_a_later_part_of_a_table_still_has_its_column_names():
     rows = "\n".join(f"| option{n} | {n} | sets the number {n} |" for n in range(60))
     passages = read(f"# Options\n\n| name | default | meaning |\n| --- | --- | --- |\n{rows}\n")
     assert len(passages) > 2
+    parts = [part for source in sources(passages) for part in answer_blocks(source)]
+    assert {p.above for p in parts if p.kind is PartKind.ROW} == {"name | default | meaning"}
     passages.sort(key=lambda passage: "option55" not in passage.text)
     answer = extract("What is the default of option55?", sources(passages))
     assert "| name | default | meaning |" in answer.text
