@@ -2,17 +2,20 @@
 
     python benchmarks/answer_model.py collect FOLDER [SET ...]
     python benchmarks/answer_model.py fit FOLDER [--write]
+    python benchmarks/answer_model.py add FOLDER FEATURE [FEATURE ...]
 
 ``collect`` asks the tuning questions without a language model and writes, for each, the blocks
 that were considered with their features and whether each holds the answer. The sets:
 
     TREE      benchmarks/documentation/tune/TREE.jsonl, on the pack FOLDER/TREE
-    squad2    SQuAD 2.0, half ``tune`` of the questions at even places, also unanswerable ones
+    squad2    SQuAD 2.0, questions at even places that ``span_heads.py`` has held back, also
+              unanswerable ones
     tatqa     TAT-QA, the questions at even places, each within its own document
 
 The data of the last two is read from the folder that PACKWISE_DATA names. ``fit`` prints what
 the models give, each question judged by models that have not seen it or its tree, and with
---write stores them in ``answering/block_weights.json``. Nothing here sees the questions of
+--write stores them in ``answering/block_weights.json``. ``add`` fits the weights of new features
+of the probability, all others as they are stored. Nothing here sees the questions of
 ``benchmarks/documentation.py``.
 """
 
@@ -31,6 +34,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from span_heads import tuning_questions
 
 import packwise
 from packwise.answering import asking, block_ranking
@@ -43,7 +47,7 @@ from packwise.documents import content_hash
 from packwise.evaluation.answers import AnswerQuestion
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.calibration_metrics import assess
-from packwise.evaluation.data import half_of, load_dataset
+from packwise.evaluation.data import load_dataset
 from packwise.settings import Settings
 
 QUESTIONS = Path(__file__).parent / "documentation" / "tune"
@@ -57,13 +61,16 @@ FOLDS = 6
 def main() -> None:
     """Run the command that was asked for."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("command", choices=["collect", "fit"])
+    options.add_argument("command", choices=["collect", "fit", "add"])
     options.add_argument("folder", type=Path)
     options.add_argument("sets", nargs="*")
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     if given.command == "fit":
         fit(given.folder, given.write)
+        return
+    if given.command == "add":
+        add(given.folder, given.sets)
         return
     for name in given.sets or [
         *(path.stem for path in QUESTIONS.glob("*.jsonl")),
@@ -88,7 +95,7 @@ def documentation(folder: Path, tree: str) -> Iterator[dict[str, Any]]:
 def squad(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """SQuAD's paragraphs; a block is right only in the paragraph that holds the answer."""
     dataset = load_dataset(str(data("squad2")))
-    questions = [q for q in dataset.questions[::2] if half_of(q.id) == "tune"]
+    _, questions = tuning_questions(dataset)
     step = max(1, len(questions) // SQUAD_QUESTIONS)
     with Recorder(str(cached_store(dataset, Settings.load()))) as recorder:
         for question in questions[::step]:
@@ -195,12 +202,7 @@ def is_right(block: AnswerBlock, right: dict[str, Any]) -> bool:
 
 def fit(folder: Path, write: bool) -> None:
     """Fit both models for each judge, print what they give, and write them if asked."""
-    rows = [
-        json.loads(line)
-        for path in sorted(folder.glob("*.blocks.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
-    rows = [row for row in rows if row["blocks"]]
+    rows = collected(folder)
     models: dict[str, dict[str, dict[str, float]]] = {}
     for judge in JUDGES:
         scored: list[tuple[dict[str, Any], float]] = []
@@ -212,6 +214,32 @@ def fit(folder: Path, write: bool) -> None:
         models[judge] = {"rank": rounded(rank), "answer": rounded(answer)}
     if write:
         WEIGHTS.write_text(json.dumps(models, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def add(folder: Path, names: Sequence[str]) -> None:
+    """Fit the weights of these features of the probability, and write them."""
+    rows = collected(folder)
+    models = {judge: dict(block_ranking.weights(judge)) for judge in JUDGES}
+    for judge, model in models.items():
+        found = [answer_row(row, judge, model["rank"]) for row in rows]
+        stored = {name: w for name, w in model["answer"].items() if name not in names}
+        known = [sum(stored.get(name, 0.0) * v for name, v in f.items()) for f, _ in found]
+        new = [{name: f.get(name, 0.0) for name in names} for f, _ in found]
+        share = weights_of([row["set"] for row in rows])
+        added = fit_logistic(new, [right for _, right in found], share, known)
+        sys.stdout.write(f"{judge}: {rounded(added)}\n")
+        model["answer"] = stored | rounded(added)
+    WEIGHTS.write_text(json.dumps(models, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def collected(folder: Path) -> list[dict[str, Any]]:
+    """What ``collect`` wrote, of questions with any blocks."""
+    rows = [
+        json.loads(line)
+        for path in sorted(folder.glob("*.blocks.jsonl"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+    return [row for row in rows if row["blocks"]]
 
 
 def fold_of(row: Mapping[str, Any]) -> int:
@@ -325,15 +353,20 @@ class _Stub:
 
 
 def fit_logistic(
-    features: Sequence[Mapping[str, float]], labels: Sequence[bool], share: Sequence[float]
+    features: Sequence[Mapping[str, float]],
+    labels: Sequence[bool],
+    share: Sequence[float],
+    known: Sequence[float] | None = None,
 ) -> dict[str, float]:
-    """Weights of a logistic regression, the constant among the features."""
+    """Weights of a logistic regression, the constant among the features; ``known`` is what
+    features with fixed weights add to the log-odds."""
     names = sorted({name for found in features for name in found})
     x = np.array([[found.get(name, 0.0) for name in names] for found in features])
     y, by = np.array(labels, dtype=float), np.array(share)
+    fixed = np.zeros(len(y)) if known is None else np.array(known)
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        z = x @ w
+        z = x @ w + fixed
         chance = 1 / (1 + np.exp(-z))
         total = float(by @ (np.logaddexp(0, z) - y * z)) + 0.5 * float(w @ w)
         return total, x.T @ (by * (chance - y)) + w

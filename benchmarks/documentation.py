@@ -1,11 +1,14 @@
 """What a reader of real documentation gets: right answers, unsure ones, wrong ones, refusals.
 
-    python benchmarks/documentation.py [FOLDER] [--tune]
+    python benchmarks/documentation.py [FOLDER] [--second | --third | --tune] [--wrong]
 
 Fetches the source archives of three projects with pip, builds a pack from the documentation of
 each in FOLDER (else a temporary one), and asks the questions in ``benchmarks/documentation``
-without a language model, as ``packwise eval answers PACK QUESTIONS`` does for each. With --tune
-it takes other projects and their questions, those that ``answer_model.py`` fits on.
+without a language model, as ``packwise eval answers PACK QUESTIONS`` does for each. --second takes
+three other projects, --third two more, with questions that were written before their documentation
+was looked at.
+--tune takes the projects and questions that ``answer_model.py`` fits on. --wrong prints the answers
+that are not right.
 """
 
 from __future__ import annotations
@@ -26,6 +29,15 @@ TREES = {
     "gunicorn": ("gunicorn==27.0.0", "docs/content"),
     "scrapy": ("scrapy==2.19.0", "docs"),
 }
+SECOND_TREES = {
+    "jinja2": ("jinja2==3.1.6", "docs"),
+    "pip": ("pip==26.3", "docs/html"),
+    "pytest": ("pytest==9.0.0", "doc/en"),
+}
+THIRD_TREES = {
+    "starlette": ("starlette==1.10.0", "docs"),
+    "werkzeug": ("werkzeug==3.1.9", "docs"),
+}
 TUNE_TREES = {
     "alembic": ("alembic==1.20.1", "docs/build"),
     "attrs": ("attrs==26.1.0", "docs"),
@@ -37,10 +49,10 @@ TUNE_TREES = {
 }
 
 
-def main(folder: Path, tune: bool) -> None:
+def main(folder: Path, part: str) -> None:
     """Build what is missing, ask every question, print one row per kind of question."""
-    trees = TUNE_TREES if tune else TREES
-    questions = QUESTIONS / "tune" if tune else QUESTIONS
+    trees = {"": TREES, "second": SECOND_TREES, "third": THIRD_TREES, "tune": TUNE_TREES}[part]
+    questions = QUESTIONS / part
     report = AnswerReport(())
     for tree, (requirement, inside) in trees.items():
         with packwise.open(pack(tree, requirement, inside, folder)) as library:
@@ -78,4 +90,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(places[0] if places else scratch)
         place.mkdir(parents=True, exist_ok=True)
-        main(place, tune="--tune" in sys.argv)
+        parts = ("second", "third", "tune")
+        main(place, next((name for name in parts if f"--{name}" in sys.argv), ""))

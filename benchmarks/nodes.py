@@ -16,7 +16,8 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -29,10 +30,13 @@ from packwise.candidates import FUSIONS, Fusion
 from packwise.evaluation.compare import bootstrap_interval
 from packwise.evaluation.data import Half, half_of
 from packwise.models.embedder import load_embedder
-from packwise.nodes.adapter import EXAMPLE_WEIGHTS, FIELD_WEIGHTS, KnowledgeVerseAdapter
+from packwise.models.tokens import token_counter
+from packwise.nodes.adapter import KnowledgeVerseAdapter, Ranking, default_ranking
 from packwise.nodes.importing import read_lines
-from packwise.nodes.records import FIELD, QA_EXAMPLE, KnowledgeNode
+from packwise.nodes.records import FIELD, QA_EXAMPLE, FieldSpec, KnowledgeNode
 from packwise.nodes.schema import NodesSchema, init_nodes
+from packwise.nodes.schema_context import pack_schema
+from packwise.nodes.store import MAX_RESULTS
 from packwise.settings import Settings
 
 SCHEMA = f"packwise_bench_{os.getpid()}"
@@ -67,6 +71,12 @@ class Ways:
         )
         return [hit.node for hit in found]
 
+    def default(self) -> Search:
+        """The adapter's own ranking for nodes of this type."""
+        ranking: Ranking = default_ranking(self._type)
+        weights = ranking["bm25_weight"], ranking["vector_weight"]
+        return self.hybrid(weights, ranking["fusion"])
+
     def hybrid(self, weights: Weights, fusion: Fusion = "weighted") -> Search:
         def search(text: str, vector: Any, tenant: str) -> list[KnowledgeNode]:
             found = self._adapter.hybrid_search(
@@ -85,21 +95,22 @@ class Ways:
             for keyword, vector in weights
         }
 
-    def reported(self, default: Weights) -> dict[str, Search]:
+    def reported(self) -> dict[str, Search]:
         """The rankings that are compared with the default."""
         return {
             "BM25": self.keyword,
             "vectors": self.vector,
             "weighted .4/.6": self.hybrid(SEEDED),
+            "weighted .6/.4": self.hybrid((0.6, 0.4)),
             "reciprocal ranks .4/.6": self.hybrid(SEEDED, "rrf"),
-            DEFAULT: self.hybrid(default),
+            DEFAULT: self.default(),
         }
 
 
 def fields(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
     """Recall of the columns a question's SQL uses."""
     adapter.add_nodes([line.node for line in read_lines(folder / "nodes.jsonl")])
-    questions = _rows(folder / "questions.jsonl")
+    questions = rows_of(folder / "questions.jsonl")
     vectors: dict[str, Any] = {}
 
     def measured(search: Search, half: Half) -> np.ndarray:
@@ -118,12 +129,62 @@ def fields(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
         return np.array(rows)
 
     columns = ("@5", "@10", "@20", "with the evidence @5", "@10", "@20", "both @10")
-    _report("bird", columns, measured, Ways(adapter, FIELD), FIELD_WEIGHTS, at=6)
+    _report("bird", columns, measured, Ways(adapter, FIELD), at=6)
+    schemas(adapter, questions[::5])
 
 
-def examples(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
-    """Whether the best other example has the template of the question."""
-    rows = _rows(folder / "examples.jsonl")
+def schemas(adapter: KnowledgeVerseAdapter, questions: list[dict[str, Any]]) -> None:
+    """Whether the text for a prompt holds every table and column of a question's SQL. The
+    packing has no constants that were fitted to these questions."""
+    ranked: list[tuple[dict[str, Any], list[FieldSpec], dict[tuple[str, str], str]]] = []
+    for question in questions:
+        hits = adapter.hybrid_search(
+            question["question"],
+            None,
+            [question["tenant_id"]],
+            FIELD,
+            MAX_RESULTS,
+            **default_ranking(FIELD),
+        )
+        specs = [FieldSpec.from_node(hit.node) for hit in hits]
+        names = {(f.table, f.field_name): h.node.node_key for f, h in zip(specs, hits, strict=True)}
+        ranked.append((question, specs, names))
+    schema_table(ranked)
+
+
+def schema_table(
+    ranked: Sequence[tuple[dict[str, Any], list[FieldSpec], dict[tuple[str, str], str]]],
+) -> None:
+    """Print the share of questions whose columns are all in the text, by budget."""
+    count = token_counter().count
+    whole: dict[str, int] = {}
+    click.echo(f"\nschemas: {len(ranked)} questions\n")
+    click.echo(
+        "| budget | all columns in the text | all tables | tokens used | whole schema fits |"
+    )
+    click.echo("| ---: | ---: | ---: | ---: | ---: |")
+    for budget in (250, 500, 1000, 2000):
+        rows: list[tuple[float, float, float, float]] = []
+        for question, specs, names in ranked:
+            tenant = question["tenant_id"]
+            if tenant not in whole:
+                whole[tenant] = pack_schema("", specs, 10**6, count).tokens
+            context = pack_schema(question["question"], specs, budget, count)
+            kept = {names[field.table, field.field_name] for field in context.fields}
+            gold = set(question["fields"])
+            tables = {key.rpartition("|")[0] for key in gold}
+            found = {key.rpartition("|")[0] for key in kept}
+            fits = whole[tenant] <= budget
+            rows.append((gold <= kept, tables <= found, context.tokens, fits))
+        right, tables_right, used, fits = np.array(rows, float).mean(axis=0)
+        click.echo(f"| {budget} | {right:.3f} | {tables_right:.3f} | {used:.0f} | {fits:.3f} |")
+    sizes = ", ".join(f"{name} {tokens}" for name, tokens in sorted(whole.items()))
+    click.echo(f"\nTokens of the whole schema with every description: {sizes}.")
+
+
+def examples_of(folder: Path) -> tuple[list[KnowledgeNode], list[KnowledgeNode]]:
+    """The examples as nodes, and those of them that share their template with another."""
+    rows = rows_of(folder / "examples.jsonl")
     nodes = [
         KnowledgeNode(
             tenant_id=f"examples-{row['tenant_id']}",
@@ -135,9 +196,14 @@ def examples(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
         )
         for i, row in enumerate(rows)
     ]
-    adapter.add_nodes(nodes)
     count = Counter(row["template"] for row in rows)
-    asked = [node for node in nodes if count[node.metadata["template"]] > 1]
+    return nodes, [node for node in nodes if count[node.metadata["template"]] > 1]
+
+
+def examples(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
+    """Whether the best other example has the template of the question."""
+    nodes, asked = examples_of(folder)
+    adapter.add_nodes(nodes)
     vectors = {node.title: adapter.embed(node.title) for node in asked}
 
     def measured(search: Search, half: Half) -> np.ndarray:
@@ -150,7 +216,7 @@ def examples(adapter: KnowledgeVerseAdapter, folder: Path) -> None:
         return np.array(hits)
 
     title = "sql-examples, each question left out of its own search"
-    _report(title, ("hit@1", "hit@5"), measured, Ways(adapter, QA_EXAMPLE), EXAMPLE_WEIGHTS, at=0)
+    _report(title, ("hit@1", "hit@5"), measured, Ways(adapter, QA_EXAMPLE), at=0)
 
 
 def _report(
@@ -158,13 +224,12 @@ def _report(
     columns: Sequence[str],
     measured: Measured,
     ways: Ways,
-    default: Weights,
     at: int,
 ) -> None:
     """The rankings tried on one half, and the figures on the other half."""
     halves: tuple[tuple[Half, dict[str, Search]], ...] = (
-        ("tune", {**ways.tried(), DEFAULT: ways.hybrid(default)}),
-        ("report", ways.reported(default)),
+        ("tune", {**ways.tried(), DEFAULT: ways.default()}),
+        ("report", ways.reported()),
     )
     for half, searches in halves:
         scores = {name: measured(search, half) for name, search in searches.items()}
@@ -188,16 +253,15 @@ def _table(columns: Sequence[str], scores: dict[str, np.ndarray], at: int) -> No
         click.echo(f"| {name} | {means} | {against} |")
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """The objects of a file of JSON lines."""
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
-def main() -> None:
-    """Measure and print."""
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    data, url = Path(sys.argv[1]), sys.argv[2]
+@contextmanager
+def opened(url: str) -> Generator[tuple[KnowledgeVerseAdapter, str]]:
+    """An adapter to a schema that is dropped at the end, and the embedder's version."""
     joined = "&" if "?" in url else "?"
     own = f"{url}{joined}options={quote(f'-csearch_path={SCHEMA}')}"
     settings = Settings.load()
@@ -205,11 +269,20 @@ def main() -> None:
     try:
         init_nodes(own, NodesSchema(embedder.dim))
         with KnowledgeVerseAdapter(own, embedder=embedder, settings=settings) as adapter:
-            fields(adapter, data / "bird")
-            examples(adapter, data / "sql-examples")
+            yield adapter, embedder.version
     finally:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
+
+
+def main() -> None:
+    """Measure and print."""
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    data = Path(sys.argv[1])
+    with opened(sys.argv[2]) as (adapter, _):
+        fields(adapter, data / "bird")
+        examples(adapter, data / "sql-examples")
 
 
 if __name__ == "__main__":

@@ -14,9 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from packwise.candidates import PACKING_POLICIES, Candidate, Scores
-from packwise.context.layout import unit_costs
 from packwise.context.packer import Context, pack
-from packwise.context.passage_features import passage_features
 from packwise.documents import Passage, content_hash, passage_id
 from packwise.language.analyzer import terms
 from packwise.models.tokens import token_counter
@@ -104,8 +102,6 @@ def main() -> int:
     write(f"{'policy':10} {'first':>8} {'p50':>8} {'p95':>8} {'tokens':>8} {'passages':>9}\n")
     medians: dict[str, float] = {}
     for policy in PACKING_POLICIES:
-        passage_features.cache_clear()
-        unit_costs.cache_clear()
 
         def timed(policy: str = policy) -> tuple[float, Context]:
             started = time.perf_counter()

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 QUESTION = "What is a context manager?"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LARGEST = 200_000
-DESKTOP = (1280, 860)
+DESKTOP = (1280, 760)
 MARGIN = 24
-SOURCE = (1180, 720)
+PATIENCE = 180_000
+TALLEST = 900
+SMALL = (1180, 640)
 PHONE = (390, 800)
 
 
@@ -61,6 +64,7 @@ def main() -> int:
 def serving(store: str) -> Generator[str]:
     """A server over the store, for as long as it is needed: its address."""
     command = [sys.executable, "-m", "packwise", "serve", store, "--port", "0", "--no-keys"]
+    command += ["--workers", "1"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -78,12 +82,14 @@ def take_all(browser: Browser, url: str, question: str, out: Path) -> None:
     """Every picture of the docs."""
     page = open_page(browser, DESKTOP, "light")
     ask(page, url, question)
-    page.screenshot(path=out / "answer.png")
+    page.locator("button.cite").first.click()
+    page.wait_for_selector("dialog mark.quoted")
+    page.screenshot(path=out / "source.png")
+    page.keyboard.press("Escape")
+    open_how_found(page)
     page.fill("#budget-number", "300")
     page.wait_for_selector(".budget-status:has-text('of 300 tokens')")
     take(page, "#budget", out / "budget.png")
-    page.locator("#threshold").fill("0.9")
-    take(page, "#confidence", out / "confidence.png")
     page.goto(f"{url}/#/compare")
     page.fill("#compare-question", question)
     page.select_option("#side-B-mode", "vector")
@@ -94,17 +100,32 @@ def take_all(browser: Browser, url: str, question: str, out: Path) -> None:
 
     page = open_page(browser, DESKTOP, "dark")
     ask(page, url, question)
+    open_how_found(page)
     take(page, "#candidates", out / "candidates-dark.png")
-    page.set_viewport_size({"width": SOURCE[0], "height": SOURCE[1]})
-    page.locator("button.source").first.click()
-    page.wait_for_selector("dialog mark")
-    page.screenshot(path=out / "source-dark.png")
+    page.goto(f"{url}/#/documents")
+    page.wait_for_selector(".articles a")
+    page.locator(".articles a").first.click()
+    page.wait_for_selector("article .graph svg")
+    page.screenshot(path=out / "document-dark.png")
     page.close()
 
     page = open_page(browser, PHONE, "light")
     ask(page, url, question)
     page.screenshot(path=out / "phone.png")
     page.close()
+
+    with tempfile.TemporaryDirectory() as empty, serving(empty) as start:
+        page = open_page(browser, SMALL, "light")
+        page.goto(start)
+        page.wait_for_selector(".drop")
+        page.screenshot(path=out / "start.png")
+        page.close()
+
+
+def open_how_found(page: Page) -> None:
+    """Open how the answer was found, and wait until the last part of it is drawn."""
+    page.locator(".how > summary").click()
+    page.wait_for_selector("#neighbourhood .graph svg")
 
 
 def take(page: Page, selector: str, file: Path) -> None:
@@ -116,7 +137,7 @@ def take(page: Page, selector: str, file: Path) -> None:
         "x": box["x"] - MARGIN,
         "y": box["y"] - MARGIN,
         "width": box["width"] + 2 * MARGIN,
-        "height": box["height"] + 2 * MARGIN,
+        "height": min(box["height"], TALLEST) + 2 * MARGIN,
     }
     page.screenshot(path=file, full_page=True, clip=clip)
 
@@ -124,22 +145,23 @@ def take(page: Page, selector: str, file: Path) -> None:
 def open_page(browser: Browser, size: tuple[int, int], scheme: str) -> Page:
     """An empty page of that size and colour scheme, in which nothing moves."""
     width, height = size
-    return browser.new_page(
+    page = browser.new_page(
         viewport={"width": width, "height": height},
         color_scheme="dark" if scheme == "dark" else "light",
         reduced_motion="reduce",
     )
+    page.set_default_timeout(PATIENCE)
+    return page
 
 
 def ask(page: Page, url: str, question: str) -> None:
-    """Ask, and wait until the last part of the page is drawn."""
+    """Ask, and wait until the answer is there."""
     page.goto(f"{url}/")
     page.wait_for_selector(".example")
     page.fill("#question", question)
     page.keyboard.press("Enter")
-    page.wait_for_selector("#neighbourhood .graph svg", timeout=60_000)
+    page.wait_for_selector(".how")
     page.evaluate("document.activeElement.blur()")
-    page.wait_for_timeout(200)
 
 
 if __name__ == "__main__":

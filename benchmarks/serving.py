@@ -1,10 +1,11 @@
 """How many searches a server answers, how soon, and whether its memory stays where it is.
 
-    python benchmarks/serving.py PACK [--clients 200] [--seconds 60] [--cache]
+    python benchmarks/serving.py PACK [--workers 1,2] [--clients 8,32] [--seconds 60] [--cache]
 
-Starts ``packwise serve PACK`` on loopback and lets so many clients ask, each its next question
-as soon as it has an answer; the same questions, asked one after the other of the library in this
-process, are the yardstick. Prints JSON; exits 1 when any request fails.
+Starts ``packwise serve PACK`` on loopback with each number of workers and lets so many clients
+ask, each its next question as soon as it has an answer; the same questions, asked one after the
+other of the library in this process, are the yardstick. Prints JSON; exits 1 when any request
+fails. The clients run on the same machine and take some of its time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -105,6 +108,7 @@ async def load(port: int, asked: list[str], clients: int, seconds: float, pid: i
     """Let the clients loose; what they and the server's memory did."""
     tally, memory = Tally(), []
     until = time.perf_counter() + seconds
+    before = _cpu_seconds(pid)
 
     async def watch() -> None:
         while time.perf_counter() < until:
@@ -124,6 +128,7 @@ async def load(port: int, asked: list[str], clients: int, seconds: float, pid: i
         "requests": len(tally.ms),
         "failed": tally.failed,
         "requests_per_second": round(len(tally.ms) / seconds, 1),
+        "cpu_ms_per_request": round((_cpu_seconds(pid) - before) / max(1, len(tally.ms)) * 1000, 1),
         "latency_ms": {f"p{q}": round(float(np.percentile(ms, q)), 1) for q in (50, 95, 99)},
         "memory_mb": {
             "after_a_third": round(later[0], 1),
@@ -133,39 +138,94 @@ async def load(port: int, asked: list[str], clients: int, seconds: float, pid: i
     }
 
 
+def _processes(pid: int) -> list[int]:
+    """A server and its workers."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [pid, *(int(child) for task in tasks for child in task.read_text().split())]
+
+
 def _resident_mb(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    pages = sum(
+        int(Path(f"/proc/{one}/statm").read_text(encoding="ascii").split()[1])
+        for one in _processes(pid)
+    )
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def _cpu_seconds(pid: int) -> float:
+    ticks = 0
+    for one in _processes(pid):
+        fields = Path(f"/proc/{one}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def server(pack: str, workers: int, cache: bool) -> Generator[tuple[subprocess.Popen, int]]:
+    """A server of so many workers, and its port."""
+    env = {**os.environ} if cache else {**os.environ, "PACKWISE_QUERY_CACHE": "0"}
+    command = [sys.executable, "-m", "packwise", "serve", pack, "--port", "0", "--no-keys"]
+    with subprocess.Popen(
+        [*command, "--workers", str(workers)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=env,
+    ) as process:
+        assert process.stdout is not None
+        yield process, int(process.stdout.readline().split(" on http://127.0.0.1:")[1].split()[0])
+        process.terminate()
+        process.wait(60)
+
+
+def measured(given: argparse.Namespace, asked: list[str], workers: int) -> dict:
+    """One server under each number of clients, once it is warm."""
+    with server(given.pack, workers, given.cache) as (process, port):
+        runs = [asyncio.run(load(port, asked, 4 * workers, 3.0, process.pid))]
+        for clients in given.clients:
+            runs.append(asyncio.run(load(port, asked, clients, given.seconds, process.pid)))
+        single = asyncio.run(load(port, asked, 1, 5.0, process.pid))
+    return {
+        "workers": workers,
+        "runs": runs[1:],
+        "one_client": {name: single[name] for name in ("requests_per_second", "latency_ms")},
+        "failed": sum(sum(run["failed"].values()) for run in runs),
+        "exit_code": process.returncode,
+    }
 
 
 def main() -> int:
     """Measure, and print what came out."""
+
+    def several(text: str) -> list[int]:
+        return [int(part) for part in text.split(",")]
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pack")
-    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--workers", type=several, default=[1, 2], metavar="N,...")
+    parser.add_argument("--clients", type=several, default=[8, 32], metavar="N,...")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--cache", action="store_true", help="let searches be answered from memory")
     given = parser.parse_args()
     asked = questions(given.pack)
     alone = library_rate(given.pack, asked, given.cache)
-    env = {**os.environ} if given.cache else {**os.environ, "PACKWISE_QUERY_CACHE": "0"}
-    command = [sys.executable, "-m", "packwise", "serve", given.pack, "--port", "0", "--no-keys"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
-    ) as server:
-        assert server.stdout is not None
-        port = int(server.stdout.readline().split(" on http://127.0.0.1:")[1].split()[0])
-        warm = asyncio.run(load(port, asked, 4, 3.0, server.pid))
-        result = asyncio.run(load(port, asked, given.clients, given.seconds, server.pid))
-        single = asyncio.run(load(port, asked, 1, 5.0, server.pid))
-        server.terminate()
-        code = server.wait(60)
-    result["library_per_second"] = round(alone, 1)
-    result["ratio_to_library"] = round(result["requests_per_second"] / alone, 3)
-    result["one_client"] = {name: single[name] for name in ("requests_per_second", "latency_ms")}
-    result["exit_code"] = code
+    servers = [measured(given, asked, workers) for workers in given.workers]
+    first, last = servers[0]["runs"], servers[-1]["runs"]
+    rates = [run["requests_per_second"] for run in last]
+    p95 = [run["latency_ms"]["p95"] for run in last]
+    result = {
+        "machine_load": os.getloadavg()[0],
+        "library_per_second": round(alone, 1),
+        "servers": servers,
+        "ratio_to_library": round(max(rates) / alone, 3),
+        "ratio_to_fewest_workers": [
+            round(rate / max(0.1, run["requests_per_second"]), 2)
+            for rate, run in zip(rates, first, strict=True)
+        ],
+        "p95_ratio_of_most_to_fewest_clients": round(p95[-1] / max(0.1, p95[0]), 2),
+    }
     sys.stdout.write(json.dumps(result, indent=2) + "\n")
-    return 1 if result["failed"] or warm["failed"] or code else 0
+    return 1 if any(one["failed"] or one["exit_code"] for one in servers) else 0
 
 
 if __name__ == "__main__":

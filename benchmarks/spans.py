@@ -29,7 +29,7 @@ from scipy.optimize import minimize
 
 from packwise.answering.block_ranking import rank_blocks, weighted_question
 from packwise.answering.blocks import SourcePassage, blocks_of
-from packwise.answering.extractive import best_sentences
+from packwise.answering.short_answers import best_sentences
 from packwise.answering.spans import candidates
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import Question, load_dataset

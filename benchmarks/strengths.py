@@ -5,9 +5,9 @@
 DATA holds the data sets, one BEIR-style folder each. Prints Markdown: recall@5 of the multi-hop
 sets, nDCG@10 of the others, each on the half ``tune`` and on the half ``report``. A strength is
 chosen by the last but one column, which is of ``tune`` alone; the last one says whether that
-held. ``--only`` takes ``graph`` (names), ``legs`` (weights by question) and ``cross-encoder``,
-which is not part of the default: it reads 24 passages a question, once for all its rows. Of a
-set with more than 300 questions (``--most``) those at even steps are asked.
+held. ``--only`` takes ``graph`` (names) and ``cross-encoder``, which is not part of the default: it
+reads 24 passages a question, once for all its rows. Of a set with more than 300 questions
+(``--most``) those at even steps are asked.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from packwise.evaluation.data import HALVES, DataSet, Half, half_of, load_datase
 from packwise.evaluation.metrics import HEADLINE, Metric, mean
 from packwise.models.cross_encoder import load_cross_encoder
 from packwise.models.embedder import load_embedder
-from packwise.retrieval.fusion import WeightShift
 from packwise.retrieval.graph import SpreadParameters
 from packwise.retrieval.pipeline import Pipeline
+from packwise.retrieval.profile import load_profile
 from packwise.settings import Settings
 from packwise.stores.locate import open_store
 
@@ -53,12 +53,6 @@ GRAPH: dict[str, tuple[Any, ...]] = {
     "hub": (0.125, 0.5),
     "crowd": (0.25, 1.0),
 }
-LEGS: dict[str, tuple[float, ...]] = {
-    "low": (0.2, 0.6),
-    "high": (0.6, 1.0),
-    "less": (0.15, 0.6),
-    "more": (0.0, 0.2),
-}
 CROSS_ENCODER: dict[str, tuple[float, ...]] = {
     "cross_encoder_weight": (0.1, 0.2, 0.3, 0.4, 0.6, 0.8),
 }
@@ -71,7 +65,6 @@ class Try:
     name: str
     value: str = ""
     spread_parameters: SpreadParameters = field(default_factory=SpreadParameters)
-    weight_shift: WeightShift = field(default_factory=WeightShift)
     settings: dict[str, Any] = field(default_factory=dict)
     rerank: str = "off"
 
@@ -83,10 +76,6 @@ def tries(only: Sequence[str]) -> Iterator[Try]:
         for name, values in GRAPH.items():
             for value in values:
                 yield Try(name, shown(value), SpreadParameters(**{name: value}))
-    if "legs" in only:
-        for name, values in LEGS.items():
-            for value in values:
-                yield Try(name, shown(value), weight_shift=WeightShift(**{name: value}))
     if "cross-encoder" in only:
         for name, values in CROSS_ENCODER.items():
             for value in values:
@@ -98,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", default=",".join(SETS))
-    parser.add_argument("--only", default="graph,legs")
+    parser.add_argument("--only", default="graph")
     parser.add_argument("--most", type=int, default=300)
     given = parser.parse_args()
     asked = list(tries(given.only.split(",")))
@@ -136,7 +125,7 @@ def ranked(dataset: DataSet, asked: Sequence[Try]) -> Iterator[dict[str, float]]
                 replace(settings, **one.settings),
                 lambda: reader,
                 spread_parameters=one.spread_parameters,
-                weight_shift=one.weight_shift,
+                profile=lambda: load_profile(store.info()),
             )
 
             def rank(question: str, k: int, pipeline=pipeline, one=one) -> Ranked:

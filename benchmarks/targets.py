@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from packwise.context.passage_features import section_quality
+from packwise.context.quality import section_quality
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare, p95_change
 from packwise.evaluation.data import DataSet, Question, load_dataset

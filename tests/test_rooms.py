@@ -7,7 +7,7 @@ import packwise
 
 SRC = Path(packwise.__file__).parent
 ROOMS = [
-    ("errors",),
+    ("errors", "machine"),
     ("documents",),
     ("candidates", "trace"),
     ("settings",),
@@ -16,12 +16,13 @@ ROOMS = [
     ("models",),
     ("chunk_partition",),
     ("chunking", "guard"),
+    ("reading",),
     ("stores",),
     ("retrieval",),
     ("context",),
     ("answering",),
     ("library",),
-    ("agent", "nodes"),
+    ("agent", "nodes", "integrations"),
     ("packs",),
     ("evaluation",),
     ("serving",),

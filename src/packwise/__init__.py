@@ -22,8 +22,8 @@ _EXPORTS = {
     "context.packer": "Context PackedPassage",
     "documents": "Block BlockKind Document Link Passage Section",
     "errors": "CallFailed DataError EmbedderMismatch ModelCorrupt ModelError ModelMissing NotAStore"
-    " PackwiseError SettingError SourceError StoreBusy StoreError StoreFull StoreMissing"
-    " StoreTimeout StoreUnreachable UsageError",
+    " PackwiseError SettingError SourceError StoreBusy StoreDamaged StoreError StoreFull"
+    " StoreMissing StoreTimeout StoreUnreachable UsageError",
     "guard": "Guard GuardReport",
     "library": "Library open",
     "models.base": "CrossEncoder Embedder TokenCounter",
@@ -31,15 +31,18 @@ _EXPORTS = {
     "models.llm": "LanguageModel Usage",
     "models.tokens": "token_counter",
     "nodes.adapter": "AsyncKnowledgeVerseAdapter ExampleSpec FieldSpec KnowledgeVerseAdapter",
+    "nodes.joins": "JoinPath",
+    "nodes.metrics": "AdapterMetrics",
+    "nodes.schema_context": "SchemaContext",
     "nodes.store": "FoundNode KnowledgeNode",
     "packs.build": "BuildReport build",
     "retrieval.cache": "CacheInfo",
     "retrieval.calibration": "Calibration",
-    "retrieval.pipeline": "Ranking",
+    "retrieval.ranking": "Ranking",
     "serving.app": "build_app",
     "serving.store_registry": "open_stores",
     "settings": "Settings",
-    "sources": "Item Problem Source combine_sources open_source",
+    "sources": "Item Problem Reader Reads Source SourceFile combine_sources open_source",
     "stores.base": "Store StoreInfo",
     "trace": "Stage Trace",
 }

@@ -33,6 +33,7 @@ from packwise.errors import PackwiseError as PackwiseError
 from packwise.errors import SettingError as SettingError
 from packwise.errors import SourceError as SourceError
 from packwise.errors import StoreBusy as StoreBusy
+from packwise.errors import StoreDamaged as StoreDamaged
 from packwise.errors import StoreError as StoreError
 from packwise.errors import StoreFull as StoreFull
 from packwise.errors import StoreMissing as StoreMissing
@@ -54,19 +55,25 @@ from packwise.nodes.adapter import AsyncKnowledgeVerseAdapter as AsyncKnowledgeV
 from packwise.nodes.adapter import ExampleSpec as ExampleSpec
 from packwise.nodes.adapter import FieldSpec as FieldSpec
 from packwise.nodes.adapter import KnowledgeVerseAdapter as KnowledgeVerseAdapter
+from packwise.nodes.joins import JoinPath as JoinPath
+from packwise.nodes.metrics import AdapterMetrics as AdapterMetrics
+from packwise.nodes.schema_context import SchemaContext as SchemaContext
 from packwise.nodes.store import FoundNode as FoundNode
 from packwise.nodes.store import KnowledgeNode as KnowledgeNode
 from packwise.packs.build import BuildReport as BuildReport
 from packwise.packs.build import build_pack as build
 from packwise.retrieval.cache import CacheInfo as CacheInfo
 from packwise.retrieval.calibration import Calibration as Calibration
-from packwise.retrieval.pipeline import Ranking as Ranking
+from packwise.retrieval.ranking import Ranking as Ranking
 from packwise.serving.app import build_app as build_app
 from packwise.serving.store_registry import open_stores as open_stores
 from packwise.settings import Settings as Settings
 from packwise.sources import Item as Item
 from packwise.sources import Problem as Problem
+from packwise.sources import Reader as Reader
+from packwise.sources import Reads as Reads
 from packwise.sources import Source as Source
+from packwise.sources import SourceFile as SourceFile
 from packwise.sources import combine as combine_sources
 from packwise.sources import open_source as open_source
 from packwise.stores.base import Store as Store
@@ -120,6 +127,8 @@ __all__ = [
     "Problem",
     "Query",
     "Ranking",
+    "Reader",
+    "Reads",
     "Reranker",
     "Scores",
     "Section",
@@ -127,9 +136,11 @@ __all__ = [
     "Settings",
     "Source",
     "SourceError",
+    "SourceFile",
     "Stage",
     "Store",
     "StoreBusy",
+    "StoreDamaged",
     "StoreError",
     "StoreFull",
     "StoreInfo",

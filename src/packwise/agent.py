@@ -29,15 +29,10 @@ from packwise.answering.cypher import ask_graph, examples_beside, load_cypher_ex
 from packwise.answering.few_shot import ExampleFiles, FewShot, load_examples
 from packwise.answering.source_text import TitleIndex, source_text
 from packwise.candidates import Filter
-from packwise.context.passage_features import (
-    QUALITY_THRESHOLD,
-    exemption,
-    quality,
-    section_quality,
-    words,
-)
+from packwise.context.quality import QUALITY_THRESHOLD, exemption, quality, section_quality
 from packwise.errors import ModelError, ModelMissing, UsageError
 from packwise.language.analyzer import FUNCTION_WORDS
+from packwise.language.words import words
 from packwise.library import Library, open_library
 from packwise.models.claude import ClaudeModel
 from packwise.models.llm import SYNTHESIS_MODEL, LanguageModel, load_llm
@@ -163,6 +158,7 @@ class KnowledgeGraphAgent:
                         "content": passage.text,
                         "cosine": scores.vector,
                         "section": " > ".join(passage.section_path),
+                        "place": passage.place,
                         "id": passage.id,
                         "document": passage.document,
                         "url": passage.url,

@@ -6,12 +6,14 @@ cosine, ``keyword`` is BM25 divided by its bound, and a fused number never overw
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from html import escape
+from typing import Any, Generic, Literal, TypeVar, get_args, overload
 
 from packwise.documents import Passage
-from packwise.errors import UsageError
+from packwise.errors import UsageError, expect
 
 Mode = Literal["hybrid", "vector", "keyword"]
 Fusion = Literal["weighted", "rrf"]
@@ -90,6 +92,7 @@ class Filter:
         for key, value in pairs:
             name = _KEYS.get(key, "")
             if name in _LISTS:
+                expect(value, Iterable, f"where.{key[:64]} takes one text or several")
                 more = (value,) if isinstance(value, str) else tuple(value)
                 values[name] = (*values.get(name, ()), *more)
             elif not isinstance(value, str):
@@ -100,6 +103,18 @@ class Filter:
                 metadata[key] = value
         return cls(**values, metadata=metadata)
 
+    @classmethod
+    def of(cls, where: Where | None) -> Filter:
+        """A filter from what a program gives: a filter, a dictionary with the keys of ``parse``,
+        or nothing. Raises ``UsageError`` for anything else."""
+        if where is None or isinstance(where, Filter):
+            return where or EVERYTHING
+        expect(where, Mapping, "where takes a Filter or a dictionary")
+        return cls.parse(where.items())
+
+
+Where = Filter | Mapping[str, str | Iterable[str]]
+"""Which passages may be found: a ``Filter``, or a dictionary such as ``{"path": "guides/"}``."""
 
 _LISTS = tuple(f.name for f in fields(Filter) if f.default == ())
 _KEYS = {f.metadata.get("key", f.name): f.name for f in fields(Filter) if f.name != "metadata"}
@@ -162,3 +177,81 @@ class Candidate:
     key: int | str
     passage: Passage
     scores: Scores
+
+
+_Result = TypeVar("_Result")
+_LONGEST_CELL = 400
+
+
+class Results(ABC, Generic[_Result]):
+    """A sequence of results that can also be read as dictionaries, a data frame or a table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def results(self) -> tuple[_Result, ...]:
+        """What the sequence consists of."""
+
+    @abstractmethod
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary per result, as the command line prints it."""
+
+    @abstractmethod
+    def caption(self) -> str:
+        """What stands above the table in a notebook."""
+
+    def __iter__(self) -> Iterator[_Result]:
+        return iter(self.results())
+
+    def __len__(self) -> int:
+        return len(self.results())
+
+    @overload
+    def __getitem__(self, index: int) -> _Result: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[_Result, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> _Result | tuple[_Result, ...]:
+        return self.results()[index]
+
+    def to_pandas(self) -> Any:
+        """A data frame with one row per result; every score is a column of its own."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise UsageError("pandas is not installed", fix="pip install pandas") from error
+        return pandas.DataFrame([_flat(record) for record in self.to_dicts()])
+
+    def to_polars(self) -> Any:
+        """The same as a data frame of Polars."""
+        try:
+            import polars
+        except ImportError as error:
+            raise UsageError("polars is not installed", fix="pip install polars") from error
+        return polars.DataFrame([_flat(record) for record in self.to_dicts()])
+
+    def _repr_html_(self) -> str:
+        """The table that notebooks show."""
+        rows = "".join(_html_row(n, record) for n, record in enumerate(self.to_dicts(), start=1))
+        head = "".join(f"<th>{name}</th>" for name in ("", "score", "source", "text"))
+        return (
+            f"<table><caption>{escape(self.caption())}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    flat = dict(record)
+    return flat | flat.pop("scores", {})
+
+
+def _html_row(number: int, record: Mapping[str, Any]) -> str:
+    flat = _flat(record)
+    score = flat.get("final", flat.get("score"))
+    source = " › ".join((flat["title"] or flat["document"], *flat["section_path"]))
+    text = str(flat["text"])
+    shown = text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+    cells = (str(number), f"{score:.3f}", source, shown)
+    style = ' style="text-align:left;white-space:pre-wrap"'
+    return "<tr>" + "".join(f"<td{style}>{escape(cell)}</td>" for cell in cells) + "</tr>"

@@ -120,6 +120,7 @@ def chunk(document: Document, embedder: Embedder, settings: Settings) -> list[Pa
                 end=end,
                 lead=lead,
                 blocks=_clipped(blocks, start, end),
+                place=document.place(start, end),
             )
             hashed = content_hash(found.indexed_text)
             passages.append(replace(found, id=passage_id(document.id, order), content_hash=hashed))

@@ -8,10 +8,16 @@ for sections, blocks and link anchors.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
+
+_LINES = re.compile(r"lines? (\d{1,18})(?:-(\d{1,18}))?")
+_BLANK_LINES = 3
+"""Lines between two places that still make one range: one follows the other after a heading."""
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
@@ -78,22 +84,54 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where in its file the text from ``start`` on was: ``page 12``, ``sheet Q1, row 2``,
+    ``line 7``."""
+
+    start: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """One article: a file, a page, a row of a corpus.
 
     ``id`` is unique and stable within its source (a relative path, a URL, a corpus id).
     ``source_hash`` identifies the bytes it was read from: an equal hash means no change.
+    ``places`` and ``warnings`` (what could not be read) come from its reader and are not stored;
+    passages keep their place. A build splits a document without ``sections`` into paragraphs.
     """
 
     id: str
     title: str
     text: str
-    sections: tuple[Section, ...]
+    sections: tuple[Section, ...] = ()
     links: tuple[Link, ...] = ()
     url: str = ""
     lang: str = ""
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
     source_hash: str = ""
+    places: tuple[Place, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def place(self, start: int, end: int) -> str:
+        """Where ``text[start:end]`` was in the file: ``pages 12-13``; empty if not known."""
+        first = bisect_right(self.places, start, key=lambda place: place.start) - 1
+        last = bisect_left(self.places, end, key=lambda place: place.start) - 1
+        if last < 0:
+            return ""
+        held = [place.name for place in self.places[max(first, 0) : last + 1]]
+        # A reader may move lines: a docstring stands above the head of its function.
+        lines = [number for name in held if (found := line_range(name)) for number in found]
+        if len(lines) == 2 * len(held):
+            held = [f"line {min(lines)}", f"line {max(lines)}"]
+        one, other = held[0], held[-1]
+        if one == other:
+            return one
+        unit, _, number = one.rpartition(" ")
+        other_unit, _, other_number = other.rpartition(" ")
+        same = unit and unit == other_unit
+        return f"{unit}s {number}-{other_number}" if same else f"{one} to {other}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +141,8 @@ class Passage:
     ``blocks`` say which parts of it are prose, lists, code and tables; they are empty if that
     is not known. ``lead`` is text from before the passage without which its first block
     cannot be understood: the column names of a table, the sentence that announces a list.
+    ``place`` says where in the file it is, for example ``pages 12-13``. ``reading`` is what a store
+    keeps so that packing need not read the text again; see ``packwise.reading``.
     """
 
     id: str
@@ -120,6 +160,8 @@ class Passage:
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
     lead: str = ""
     blocks: tuple[Block, ...] = ()
+    place: str = ""
+    reading: str = field(default="", repr=False, compare=False)
 
     @property
     def header(self) -> str:
@@ -135,6 +177,34 @@ class Passage:
     def indexed_text(self) -> str:
         """The text that is embedded and searched: the heading, the lead, then the text."""
         return "\n".join(part for part in (self.heading, self.lead, self.text) if part)
+
+
+def joined_places(places: Iterable[str]) -> str:
+    """Several places of one file as one; neighbouring lines become one range."""
+    joined: list[str] = []
+    for place in dict.fromkeys(filter(None, places)):
+        lines = line_range(place)
+        before = line_range(joined[-1]) if joined else None
+        if lines and before and before[0] <= lines[0] <= before[1] + _BLANK_LINES:
+            joined[-1] = f"lines {before[0]}-{max(before[1], lines[1])}"
+        else:
+            joined.append(place)
+    return ", ".join(joined)
+
+
+def line_range(place: str) -> tuple[int, int] | None:
+    """The first and last line of ``line 7`` or ``lines 7-9``; ``None`` for other places."""
+    found = _LINES.fullmatch(place)
+    return (int(found[1]), int(found[2] or found[1])) if found else None
+
+
+def located(where: str, place: str) -> str:
+    """A file and a place in it: ``keys.md:7-9`` for lines, ``report.pdf, page 3`` for others."""
+    lines = line_range(place)
+    if lines is None:
+        return f"{where}, {place}" if place else where
+    first, last = lines
+    return f"{where}:{first}" if first == last else f"{where}:{first}-{last}"
 
 
 def passage_id(document_id: str, order_index: int) -> str:

@@ -7,10 +7,11 @@
     ├── ModelError              a model cannot be used
     │   ├── ModelMissing        not found on this machine
     │   ├── ModelCorrupt        found, but its bytes are not the expected ones
-    │   └── CallFailed          a language model did not answer
+    │   └── CallFailed          a model behind a server did not answer
     ├── StoreError              a store cannot be used
     │   ├── StoreMissing        there is nothing at that place
     │   ├── NotAStore           there is something else at that place
+    │   ├── StoreDamaged        a row or a file of it does not hold what was written
     │   ├── StoreBusy           another process is writing
     │   ├── StoreFull           no room left on the disk
     │   ├── StoreUnreachable    its server does not answer or refuses access
@@ -35,8 +36,16 @@ class PackwiseError(Exception):
         self.message = message
         self.fix = fix
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel between processes, whatever arguments a subclass needs.
+        return _rebuilt, (type(self), self.args), self.__dict__
+
     def __str__(self) -> str:
         return f"{self.message} -> {self.fix}" if self.fix else self.message
+
+
+def _rebuilt(kind: type[PackwiseError], arguments: tuple[object, ...]) -> PackwiseError:
+    return kind.__new__(kind, *arguments)
 
 
 class UsageError(PackwiseError):
@@ -50,7 +59,15 @@ class SettingError(UsageError):
 
 
 class SourceError(PackwiseError):
-    """A document or a folder cannot be read."""
+    """A document or a folder cannot be read.
+
+    ``withdraw`` says that a version stored earlier must not stay either, because it is not
+    known who may see it.
+    """
+
+    def __init__(self, message: str, *, fix: str | None = None, withdraw: bool = False) -> None:
+        super().__init__(message, fix=fix)
+        self.withdraw = withdraw
 
 
 class ModelError(PackwiseError):
@@ -66,11 +83,11 @@ class ModelCorrupt(ModelError):
 
 
 class CallFailed(ModelError):
-    """A language model did not answer.
+    """A model behind a server did not answer.
 
     ``reason`` is a few words that never quote the server, so it can be logged. ``retryable``
     says whether the same call may work later, ``pause`` how many seconds the server asked to
-    wait.
+    wait, ``status`` is its HTTP status or 0.
     """
 
     def __init__(
@@ -81,12 +98,14 @@ class CallFailed(ModelError):
         detail: str = "",
         retryable: bool = False,
         pause: float | None = None,
+        status: int = 0,
         fix: str | None = None,
     ) -> None:
         super().__init__(f"{model}: {reason}{f' ({detail})' if detail else ''}", fix=fix)
         self.reason = reason
         self.retryable = retryable
         self.pause = pause
+        self.status = status
 
 
 class StoreError(PackwiseError):
@@ -99,6 +118,10 @@ class StoreMissing(StoreError):
 
 class NotAStore(StoreError):
     """There is something at that place, but it is not a store."""
+
+
+class StoreDamaged(StoreError):
+    """A row or a file of the store does not hold what was written."""
 
 
 class StoreBusy(StoreError):
@@ -123,3 +146,9 @@ class EmbedderMismatch(StoreError):
 
 class DataError(PackwiseError):
     """An evaluation data set or a golden file is malformed."""
+
+
+def expect(value: object, kinds: type | tuple[type, ...], takes: str) -> None:
+    """Raise ``UsageError`` unless a caller gave a value of one of these types."""
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise UsageError(f"{takes}, not {value!r}")

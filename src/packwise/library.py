@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from functools import wraps
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    Self,
+    TypeVar,
+    Unpack,
+)
 
+from packwise.answering.options import AskOptions
 from packwise.candidates import (
     EVERYTHING,
-    Expansion,
     Filter,
     Fusion,
     GraphRanking,
@@ -19,12 +28,15 @@ from packwise.candidates import (
     PackingPolicy,
     Query,
     Reranker,
+    Where,
 )
-from packwise.errors import EmbedderMismatch, UsageError
-from packwise.models.base import CrossEncoder, Embedder
+from packwise.errors import EmbedderMismatch, ModelMissing, UsageError, expect
+from packwise.models.base import CrossEncoder, Embedder, SpanReader
 from packwise.retrieval.cache import CacheInfo
 from packwise.retrieval.calibration import Calibration, load_calibration
-from packwise.retrieval.pipeline import Pipeline, Ranking
+from packwise.retrieval.pipeline import Pipeline
+from packwise.retrieval.profile import GaugedEmbedder, Profile, load_profile
+from packwise.retrieval.ranking import Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Store, StoreInfo
 from packwise.stores.checks import check_store_embedder
@@ -42,50 +54,20 @@ admits .86 to .94 of the questions of squad2, stackfaq and scifact on their own 
 0 to .18 of them on those of the other two."""
 
 _log = logging.getLogger("packwise")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
-class AskOptions(TypedDict, total=False):
-    """The keywords of ``Library.ask`` and ``Library.ask_stream``; ``None`` means the setting.
+def _in_thread(
+    method: Callable[Concatenate[Library, _P], _T],
+) -> Callable[Concatenate[Library, _P], Coroutine[Any, Any, _T]]:
+    @wraps(method)
+    async def run(self: Library, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        import asyncio  # Costs a command as much as opening a pack.
 
-    max_results      articles the answer may use (1 to 20, 5 if not given)
-    budget           largest number of tokens sent to the model, or of the context without one
-    expansion        other phrasings: ``off``, ``llm`` (sends the question to the language
-                     model) or ``local``
-    synthesis        whether a language model may write the answer
-    where            which passages may be found
-    mode, fusion, graph, rerank, policy
-                     as in ``search`` and ``context``
-    documents        search whole documents; ``False`` takes the passages as found
-    num_docs, max_sections, min_relevance
-                     most articles (``max_results`` if not given), most sections of each
-                     (3), and the least similarity of a linked article (0.7)
-    few_shot         show the model examples, from ``few_shot_path`` or the pack's folder
-    exclude          questions whose examples must not be shown
-    threshold        confidence below which the store is not used
-    llm              the language model to use instead of the configured one
-    max_tokens       the longest answer the model may write
-    """
+        return await asyncio.to_thread(method, self, *args, **kwargs)
 
-    max_results: int
-    budget: int | None
-    expansion: Expansion | None
-    synthesis: bool | None
-    where: Filter
-    mode: Mode
-    fusion: Fusion | None
-    graph: GraphRanking | bool | None
-    rerank: Reranker | None
-    policy: PackingPolicy | None
-    documents: bool
-    num_docs: int | None
-    max_sections: int
-    min_relevance: float
-    few_shot: bool
-    few_shot_path: Path | None
-    exclude: frozenset[str]
-    threshold: float | None
-    llm: LanguageModel | None
-    max_tokens: int
+    return run
 
 
 class Library:
@@ -111,6 +93,7 @@ class Library:
         self._given = embedder
         self._embedder: Embedder | None = None
         self._version = ""
+        self._measured: tuple[str, Profile | None] = ("", None)
         self._keywords_only: str | None = None
         self._llm = llm
         self._llm_looked_up = llm is not None
@@ -152,7 +135,7 @@ class Library:
         *,
         mode: Mode = "hybrid",
         fusion: Fusion | None = None,
-        where: Filter = EVERYTHING,
+        where: Where = EVERYTHING,
         alternatives: tuple[str, ...] = (),
         graph: GraphRanking | bool | None = None,
         rerank: Reranker | None = None,
@@ -177,7 +160,7 @@ class Library:
                 k=k,
                 mode="keyword" if only_keywords else mode,
                 fusion=fusion or settings.fusion,
-                where=where,
+                where=Filter.of(where),
                 alternatives=tuple(alternatives),
                 graph=graph or "off",
                 rerank=rerank or settings.reranker,
@@ -200,8 +183,8 @@ class Library:
             info, why = self._store.info(), ""
             try:
                 self._load_embedder()
-            except (EmbedderMismatch, UsageError) as error:
-                unknown = bool(info.embedder) and not isinstance(error, EmbedderMismatch)
+            except (EmbedderMismatch, ModelMissing, UsageError) as error:
+                unknown = bool(info.embedder) and isinstance(error, UsageError)
                 if self._given or not (unknown or not info.embedder_version):
                     raise
                 why = (
@@ -232,7 +215,7 @@ class Library:
         policy: PackingPolicy | None = None,
         mode: Mode = "hybrid",
         fusion: Fusion | None = None,
-        where: Filter = EVERYTHING,
+        where: Where = EVERYTHING,
         graph: GraphRanking | bool | None = None,
         rerank: Reranker | None = None,
     ) -> Context:
@@ -283,13 +266,24 @@ class Library:
         """``ask`` in pieces: the text as it is written, then the ``Answer`` itself."""
         from packwise.answering import asking
 
+        expect(question, str, "a question is text")
         return asking.ask_stream(self._tools(), question, self._usable(self._request(options)))
 
     def answer(self, question: str, request: AnswerRequest) -> Answer:
         """``ask`` with every field of the request, for callers that bring their own evidence."""
         from packwise.answering import asking
 
+        expect(question, str, "a question is text")
         return asking.ask(self._tools(), question, self._usable(request))
+
+    asearch = _in_thread(search)
+    """``search`` for asyncio: it runs in a thread, so that other tasks continue."""
+
+    acontext = _in_thread(context)
+    """``context`` for asyncio."""
+
+    aask = _in_thread(ask)
+    """``ask`` for asyncio."""
 
     def close(self) -> None:
         """Close the store and all connections; safe to call twice."""
@@ -314,6 +308,7 @@ class Library:
         given: dict[str, Any] = {k: value for k, value in options.items() if value is not None}
         if "few_shot_path" in given:
             load_examples(few_shot_path=given["few_shot_path"])  # A file must hold examples.
+        given["where"] = Filter.of(options.get("where"))
         given.setdefault("expansion", self._settings.expansion)
         given.setdefault("synthesis", self._settings.synthesis == "auto")
         return AnswerRequest(**given)
@@ -325,9 +320,13 @@ class Library:
         if request.mode != "keyword" and (why := self.keywords_only()):
             request = replace(request, mode="keyword", notes=(*request.notes, why))
         unset = self._settings.origin("context_confidence_threshold") == "default"
-        if request.mode == "keyword" and request.threshold is None and unset:
+        if unset and request.threshold is None and self._judged_by_keywords(request.mode):
             request = replace(request, threshold=_KEYWORD_THRESHOLD)
         return request
+
+    def _judged_by_keywords(self, mode: Mode) -> bool:
+        """Whether the gate sees keyword scores: nothing else ran, or no similarity has a scale."""
+        return mode == "keyword" or self._load_embedder().similarity(1.0) is None
 
     def _tools(self) -> Tools:
         from packwise.answering.answer import Tools
@@ -344,6 +343,7 @@ class Library:
                     few_shot=ExampleFiles(self._store.info().location, self.example_embedder),
                     cross_encoder=self._load_cross_encoder,
                     calibration=self._calibrated,
+                    span_reader=self._load_span_reader,
                 )
             return self._answering
 
@@ -368,8 +368,17 @@ class Library:
                     self._settings,
                     self._load_cross_encoder,
                     self._calibrated(),
+                    profile=self._profile,
                 )
             return self._pipeline
+
+    def _profile(self) -> Profile | None:
+        """What the legs are worth in this version of the store, if that was measured."""
+        version, profile = self._measured
+        if version != self._version:
+            profile = load_profile(self._store.info())
+            self._measured = (self._version, profile)
+        return profile
 
     def _calibrated(self) -> Calibration:
         if self._calibration is None:
@@ -381,14 +390,23 @@ class Library:
 
         return load_cross_encoder(self._settings)
 
+    def _load_span_reader(self) -> SpanReader | None:
+        from packwise.models.span_reader import load_span_reader
+
+        return load_span_reader(self._settings)
+
     def _load_embedder(self) -> Embedder:
-        from packwise.models.embedder import load_embedder
+        from packwise.models.embedder import load_embedder, load_recorded_embedder
 
         with self._lock:
             if self._embedder is None:
-                named = self._store.info().embedder or self._settings.embedder
-                embedder = self._given or load_embedder(named, self._settings)
+                info, embedder = self._store.info(), self._given
+                if embedder is None and info.embedder:
+                    embedder = load_recorded_embedder(info.embedder, self._settings, info.location)
+                embedder = embedder or load_embedder(self._settings.embedder, self._settings)
                 check_store_embedder(self._store, embedder)
+                if embedder.similarity(1.0) is None and (profile := self._profile()):
+                    embedder = GaugedEmbedder(embedder, profile.gate) if profile.gate else embedder
                 self._embedder = embedder
             return self._embedder
 
@@ -401,8 +419,9 @@ class Library:
                 self._keywords_only = None
 
 
-def open_library(store: str | Path, *, settings: Settings | None = None) -> Library:
+def open_library(store: str | os.PathLike[str], *, settings: Settings | None = None) -> Library:
     """Open a store: a pack folder, an installed pack's name, a Kuzu file or a folder with a
     ``pack.db``, or an address such as ``postgresql://...``,
     ``qdrant+http://HOST:PORT/COLLECTION`` or ``kuzu:PATH``."""
-    return Library(open_store(str(store)), settings=settings)
+    expect(store, (str, os.PathLike), "open takes the path, name or address of a store")
+    return Library(open_store(os.fspath(store)), settings=settings)

@@ -71,7 +71,20 @@ class Settings:
         bounds=(0, None),
     )
 
-    # Chunking
+    # Reading and chunking
+    allow_secrets: bool = setting(
+        False,
+        "PACKWISE_ALLOW_SECRETS",
+        "also read documents that look like they hold private keys or tokens",
+        "what is in a pack can be found by everyone who has it",
+    )
+    document_seconds: float = setting(
+        300.0,
+        "PACKWISE_DOCUMENT_SECONDS",
+        "the most seconds of computing to read and chunk one document; 0 for no limit",
+        "a book of a thousand pages takes a tenth of it; a document that takes longer was made to",
+        bounds=(0, None),
+    )
     passage_tokens: int = setting(
         320,
         "PACKWISE_PASSAGE_TOKENS",
@@ -215,6 +228,12 @@ class Settings:
         "what reads the parts of an answer without a language model; auto: the cross-encoder",
         "it finds answers in other words than the question's; words alone is faster",
     )
+    answer_reader: str = setting(
+        "",
+        "PACKWISE_ANSWER_READER",
+        "a model that finds short answers: a folder, or a name in the Hugging Face cache",
+        "optional: readers trained on SQuAD are larger than all other models together",
+    )
     expansion: Expansion = setting(
         "off",
         "PACKWISE_EXPANSION",
@@ -286,7 +305,8 @@ class Settings:
     packing_token_price: float = setting(
         0.15,
         "PACKWISE_PACKING_TOKEN_PRICE",
-        "share of the expected answer that 1000 tokens must add; 0 fills the budget",
+        "share of the expected answer that 1000 tokens must add in a budget of 8000, twice that in "
+        "one of 1000; 0 fills the budget",
         "a third less garbage at 1000 and 8000 tokens; chosen on the half tune of squad2, hotpotqa",
         bounds=(0, None),
     )
@@ -314,6 +334,28 @@ class Settings:
         "PACKWISE_TRACE_FOLDER",
         "the folder for those traces; empty means the cache folder",
         "traces can be deleted at any time",
+    )
+
+    # Web pages
+    web_pages: int = setting(
+        1000,
+        "PACKWISE_WEB_PAGES",
+        "the most pages that one URL may lead to",
+        "a site of documentation fits; a prefix that is too short does not fill the disk",
+        bounds=(1, None),
+    )
+    web_delay: float = setting(
+        0.2,
+        "PACKWISE_WEB_DELAY",
+        "seconds between two requests; a longer Crawl-delay of robots.txt is kept",
+        "five pages a second burden no server",
+        bounds=(0, 60),
+    )
+    web_private: bool = setting(
+        False,
+        "PACKWISE_WEB_PRIVATE",
+        "also fetch from addresses that are not on the public internet",
+        "a link must not lead into the network of whoever builds",
     )
 
     _origins: ClassVar[Mapping[str, str]] = {}

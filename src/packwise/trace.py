@@ -3,21 +3,55 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 TRACE_VERSION = 1
+STAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "cache": "answers a search that was asked before; then it is the only stage",
+        "phrasings": "searches the other phrasings of the question, and joins what they find",
+        "embed": "embeds the question",
+        "vector": "searches the vector leg",
+        "keyword": "searches the keyword leg, while the question is embedded",
+        "complete": "lets each leg score what only the other one found",
+        "fusion": "makes one list of the two legs",
+        "fetch": "reads the passages from the store, and leaves out copies",
+        "confidence": "computes the confidence and the probability",
+        "cross_encoder": "reranks with the cross-encoder",
+        "mmr": "reranks for variety",
+        "graph": "follows names and links to further passages",
+        "expansion": "asks a language model for other phrasings",
+        "gate": "decides whether the store covers the question",
+        "documents": "chooses the documents to answer from",
+        "knowledge": "looks up entities, facts and relations",
+        "packing": "packs passages into the budget",
+        "few_shot": "finds examples for the prompt",
+        "reading": "finds the parts of the passages that answer",
+        "extract": "makes the answer of these parts",
+        "synthesis": "lets a language model write the answer",
+    }
+)
+"""What each stage does, in the order in which they can run."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """One stage of a trace; ``notes`` are plain JSON values."""
+    """One stage of a trace."""
 
     name: str
+    """the stage"""
     ms: float = 0.0
+    """how long it took, in milliseconds"""
     notes: dict[str, Any] = field(default_factory=dict)
+    """what it found, as plain JSON values beside its name"""
+    started: int = 0
+    """when it began, in nanoseconds of the clock; 0 if it ran for an earlier question"""
+    error: str = ""
+    """the kind of error it ended with or had to do without"""
 
     def note(self, **values: Any) -> None:
         self.notes.update(values)
@@ -28,8 +62,11 @@ class DroppedCandidate:
     """A candidate that was dropped, and the one reason for it."""
 
     id: str
+    """the passage"""
     stage: str
+    """the stage that dropped it"""
     reason: str
+    """why"""
 
 
 @dataclass(slots=True)
@@ -37,17 +74,23 @@ class Trace:
     """The record of one question, written by the stages as they run."""
 
     stages: list[Stage] = field(default_factory=list[Stage])
+    """what ran, in this order"""
     dropped: list[DroppedCandidate] = field(default_factory=list[DroppedCandidate])
+    """the candidates that were left out, each with one reason"""
     degraded: list[str] = field(default_factory=list[str])
+    """one line for each step that failed or was skipped"""
 
     @contextmanager
     def stage(self, name: str) -> Generator[Stage]:
         """Time a stage and record it, even if it raises."""
-        stage = Stage(name)
+        stage = Stage(name, started=time.time_ns())
         self.stages.append(stage)
         started = time.perf_counter()
         try:
             yield stage
+        except Exception as error:
+            stage.error = type(error).__name__
+            raise
         finally:
             stage.ms = (time.perf_counter() - started) * 1000.0
 

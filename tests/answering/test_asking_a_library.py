@@ -20,6 +20,7 @@ from packwise.models.claude import ClaudeModel, connect_claude
 from packwise.models.tokens import token_counter
 from packwise.settings import Settings
 from packwise.stores.locate import open_store
+from tiny_span_reader import make_reader
 
 ON_TOPIC = "How long does a restore take?"
 OFF_TOPIC = "Who won the football world cup in 1998?"
@@ -53,6 +54,26 @@ def test_without_a_model_sentences_answer_with_their_sources(library):
     assert citation.id == "operations/backups.md#0"
     assert citation.document == "operations/backups.md"
     assert "forty minutes" in citation.text
+
+
+def test_a_span_reader_that_is_named_finds_the_short_answer(notes_pack, tmp_path):
+    reader = make_reader(tmp_path / "reader")
+    with open_library(str(notes_pack), settings=Settings(answer_reader=str(reader))) as library:
+        answer = library.ask(ON_TOPIC)
+    (step,) = [stage for stage in answer.trace.stages if stage.name == "extract"]
+    assert step.notes["best_short"] == "forty"
+    assert answer.text.startswith("forty [1]")
+    assert answer.degraded == ()
+
+
+def test_without_the_span_reader_that_is_named_the_answer_says_so(notes_pack, tmp_path):
+    missing = Settings(answer_reader=str(tmp_path / "nowhere"))
+    with open_library(str(notes_pack), settings=missing) as library:
+        answer = library.ask(ON_TOPIC)
+    assert "forty minutes" in answer.text
+    (line,) = answer.degraded
+    assert line.startswith("no span reader: ")
+    assert "PACKWISE_ANSWER_READER" in line
 
 
 def test_the_steps_are_on_record_in_their_order(library):
@@ -346,6 +367,29 @@ def test_a_title_the_caller_may_not_see_is_not_among_the_entities(tmp_path):
     assert "Zebedee Holdings" in everything.entities
     assert seen.sources
     assert "Zebedee Holdings" not in seen.entities
+
+
+def test_an_instruction_is_not_shown_as_a_name_unless_it_is_asked_for(tmp_path):
+    source = tmp_path / "notes"
+    source.mkdir()
+    (source / "console.md").write_text(
+        "# The console\n\nThe mill's console shows the water level. Press CTRL and the red key to "
+        "stop the wheel. Then Harbour City is told, and Press CTRL stays on the screen.\n"
+    )
+    pack = str(tmp_path / "pack")
+    packwise.build([str(source)], pack)
+    with packwise.open(pack) as library:
+        stored = [
+            name.key
+            for key in library.store.passages_of(["console.md"], 1)["console.md"]
+            for name in library.store.entities_of([key])[key].entities
+        ]
+        shown = library.ask("how is the wheel stopped?", threshold=0.0).entities
+        asked = library.ask("what does Press CTRL do to the wheel?", threshold=0.0).entities
+    assert "press ctrl" in stored
+    assert "Harbour City" in shown
+    assert "Press CTRL" not in shown
+    assert "Press CTRL" in asked
 
 
 def test_an_answer_says_how_likely_it_is_right(library):

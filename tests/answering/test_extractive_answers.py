@@ -9,8 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packwise.answering.block_ranking import rank_blocks, weighted_question
-from packwise.answering.blocks import PartKind, SourcePassage, answer_blocks, blocks_of
-from packwise.answering.extractive import extract, short_answer
+from packwise.answering.blocks import (
+    PartKind,
+    SourcePassage,
+    answer_blocks,
+    blocks_of,
+    option_spans,
+)
+from packwise.answering.extractive import extract
+from packwise.answering.short_answers import _whole_words, short_answer
 from packwise.chunking import chunk
 from packwise.documents import Passage
 from packwise.language.questions import AnswerKind, parse_question
@@ -140,6 +147,77 @@ def test_a_table_row_is_shown_under_its_column_names():
     assert "| maxclients | 10000 | most clients at a time |" in answer.text
 
 
+@pytest.mark.parametrize(
+    ("question", "section", "shown"),
+    [
+        ("How do I rename a key?", "This command gives a key a new name.", "**box rename**: This"),
+        ("How do I rename a key?", "A key gets a new name by this command.", "A key gets a new"),
+        ("Which option renames a key?", "| -r | renames a key |", "**box rename** [1]\n\n|"),
+        ("How do I rename a key?", "Rename a key so:\n\n```\nbox mv\n```", "Rename a key so: [1]"),
+        ("How do I rename a key?", "Rename a key so:\n\n```\nmv\n```", "**box rename** [1]\n\nRen"),
+    ],
+)
+def test_an_answer_that_does_not_say_what_it_is_about_names_its_section(question, section, shown):
+    if "|" in section:
+        section = f"| option | meaning |\n| --- | --- |\n{section}\n| -q | says nothing |"
+    passages = read(f"# Box\n\n## box rename\n\n### Description\n\n{section}\n")
+    assert extract(question, sources(passages)).text.startswith(shown)
+
+
+@pytest.mark.parametrize(
+    ("question", "document"),
+    [
+        ("How do I rename a key?", "keys.md"),
+        ("Which version can rename a key?", "changes.md"),
+    ],
+)
+def test_a_list_of_changes_answers_only_questions_about_changes(question, document):
+    found = [
+        passage
+        for name in ("changes.md", "keys.md")
+        for passage in read("# Names\n\nYou can rename a key with rename().\n", name=name)
+    ]
+    assert ranked(question, sources(found)).blocks[0].block.source.passage.document == document
+
+
+def test_the_rest_of_a_list_has_what_announces_it_once():
+    items = "\n".join(f"- lock {n} of the house is made of brass" for n in range(40))
+    passages = read(f"# Doors\n\nThe house has these locks:\n\n{items}\n", tokens=100)
+    rest = next(passage for passage in passages if passage.lead)
+    lists = [part for part in answer_blocks(sources([rest])[0]) if part.kind is PartKind.LIST]
+    assert [part.shown.count("The house has these locks:") for part in lists] == [1]
+
+
+def test_what_introduces_several_parts_is_said_once():
+    filler = "\n".join(f"- {'x' * 60}{n}" for n in range(30))
+    ends = ("- brass lock of the barn", "- steel bolt of the cellar")
+    passages = read(f"# Doors\n\nThe house has these:\n\n{ends[0]}\n{filler}\n{ends[1]}\n")
+    answer = extract("Which lock has the barn, which bolt the cellar?", sources(passages))
+    assert all(end in answer.text for end in ends)
+    assert answer.text.count("The house has these:") == 1
+
+
+def test_rows_of_one_table_stand_in_one_table():
+    rows = "\n".join(f"| item{n} | words of no interest |" for n in range(60))
+    text = (
+        "# Locks\n\n| place | lock |\n| --- | --- |\n| cellar | steel lock |\n"
+        f"{rows}\n| barn | brass bolt |\n"
+    )
+    found = sources(read(text, tokens=5000))
+    answer = extract("Which lock has the cellar, which bolt the barn?", found)
+    assert "| cellar | steel lock |" in answer.text
+    assert "| barn | brass bolt |" in answer.text
+    assert answer.text.count("| place | lock |") == 1
+
+
+def test_an_unsure_answer_shows_more_parts():
+    rooms = "barn kitchen cellar attic garage pantry stable".split()
+    notes = [f"The lock of the {room} hangs beside {room}s and {room}keepers." for room in rooms]
+    answer = extract("Which lock is safe?", evidence(*notes), signs={"unknown": 1.0})
+    assert answer.probability < 0.7
+    assert len(answer.blocks) == 5
+
+
 def test_a_row_from_a_later_part_of_a_table_still_has_its_column_names():
     rows = "\n".join(f"| option{n} | {n} | sets the number {n} |" for n in range(60))
     passages = read(f"# Options\n\n| name | default | meaning |\n| --- | --- | --- |\n{rows}\n")
@@ -161,6 +239,42 @@ def test_an_item_from_a_later_part_of_a_list_still_has_what_announces_it():
     }
 
 
+HELP = """# Usage
+
+```
+Usage:
+  vault backup [flags] FILE
+
+Flags:
+{before}
+      --limit-upload rate          limits uploads to a maximum rate in KiB/s.
+                                   (default: unlimited)
+{after}
+```
+"""
+
+
+def many_options(first):
+    names = range(first, first + 25)
+    return "\n".join(
+        f"      --option{n} value           sets the value of number {n}" for n in names
+    )
+
+
+def test_an_option_of_a_commands_help_is_a_part_with_its_description():
+    page = HELP.format(before=many_options(100), after=many_options(200))
+    parts = [part for source in sources(read(page)) for part in answer_blocks(source)]
+    (option,) = [part for part in parts if re.fullmatch(r" *--limit-[^`]+unlimited\)", part.text)]
+    assert option.kind is PartKind.CODE
+    assert "--option" not in option.text
+    assert sum(part.text.count("--option") == 1 for part in parts) == 50
+
+
+def test_code_that_is_no_list_of_options_is_not_cut_at_them():
+    code = "tar \\\n  --create \\\n  --gzip  \\\n  archive"
+    assert option_spans(code, 0, len(code)) == []
+
+
 def test_a_sentence_that_announces_something_is_no_answer_by_itself():
     kinds = [(b.kind, b.text) for s in sources(read(PORTS)) for b in answer_blocks(s)]
     assert not any(k is PartKind.TEXT and text.endswith(":") for k, text in kinds)
@@ -172,6 +286,13 @@ def test_a_long_paragraph_is_taken_in_parts_of_whole_sentences():
     assert parts[0].text.startswith("Alpha is a tool. It reads files. Something")
     assert all(len(part.text) <= 320 and part.text.endswith(".") for part in parts)
     assert " ".join(part.text for part in parts) == page.strip()
+
+
+def test_code_that_was_stored_without_blocks_is_fenced_once():
+    page = "To install the server, run this command:\n\n```shell\napt-get install redis\n```\n"
+    answer = extract("how do I install the server?", sources([bare(page)]))
+    assert answer.text.count("```") == 2
+    assert "apt-get install redis" in answer.text
 
 
 def test_a_short_paragraph_is_shown_with_the_one_beside_it():
@@ -200,11 +321,43 @@ def test_a_short_answer_is_the_name_or_date_asked_for(question, short):
     assert short in found.text
 
 
+def test_a_short_answer_does_not_cut_a_name_at_its_underscore():
+    text = "# Debugging\n\nOutput is turned on by the FC_DEBUG variable.\n"
+    found = short_answer(ranked("Which variable turns on output?", sources(read(text))))
+    assert found is not None
+    assert "FC" not in found.text.split()
+    assert _whole_words("by the FC_DEBUG variable", 7, 9) == "FC_DEBUG"
+    assert _whole_words("by the FC_DEBUG variable", 10, 15) == "FC_DEBUG"
+
+
 @pytest.mark.parametrize(
     "question", ["Why did prices rise?", "How is the engine improved?", "steam"]
 )
 def test_reasons_ways_and_bare_words_get_no_short_answer(question):
     assert extract(question, WORLD).short is None
+
+
+def test_a_number_that_only_the_marks_of_the_model_point_at_is_not_shown():
+    """Of several defaults in one part, the cross-encoder marks the wrong one with confidence."""
+    from packwise.models.cross_encoder import load_cross_encoder
+
+    options = """# harbour-serve
+
+--name=STR Name of the server that is sent in its answers. Default is 'harbour'.
+
+Tuning options:
+
+--threads=INT Number of threads used to process application logic, default is 4.
+
+--backlog=INT Connection backlog for the server. Default is 1024.
+"""
+    question = "What is the default number of threads?"
+    encoder = load_cross_encoder(Settings())
+    short = short_answer(ranked(question, sources(read(options)), cross_encoder=encoder))
+    assert short is not None
+    assert short.text != "4", "else this says nothing about agreement"
+    assert short.confidence > 0.65
+    assert not short.plausible
 
 
 def test_the_same_sentence_from_two_documents_is_said_once():
@@ -276,7 +429,7 @@ def test_hostile_text_is_read_in_linear_time(text):
 def test_any_text_gives_parts_of_it_and_only_known_sources(question, bodies):
     found = evidence(*bodies)
     answer = extract(question, found)
-    assert len(answer.blocks) <= 3
+    assert len(answer.blocks) <= (3 if answer.probability >= 0.7 else 5)
     for block in answer.blocks:
         assert block.text == block.source.passage.text[block.start : block.end]
     assert set(answer.cited) <= {source.marker for source in found}
@@ -353,3 +506,20 @@ def test_words_are_told_apart_by_spelling_and_lists():
     assert kinds["$1,200.50"] is kinds["12%"] is WordClass.NUMBER
     assert kinds["("] is WordClass.OPEN
     assert kinds["it"] is WordClass.PRONOUN
+
+
+def test_a_version_with_several_points_is_one_word():
+    found = [word.text for word in words_of("Faust 0.9.9.6 costs 1.5 times 10,000.")]
+    assert found == ["Faust", "0.9.9.6", "costs", "1.5", "times", "10,000", "."]
+
+
+def test_code_between_two_parts_of_an_answer_keeps_its_brackets():
+    text = (
+        "# Ports\n\nThe server opens the ports for plain pages first [7], as the manual of the "
+        "project says.\n\n```python\nports = [80, 443]\nfirst = ports[0]\n```\n\n"
+        "Encrypted traffic needs further ports that the server opens after reading certificates.\n"
+    )
+    answer = extract("Which ports does the server open?", sources(read(text)))
+    assert [block.kind for block in answer.blocks] == [PartKind.STRETCH]
+    assert "ports = [80, 443]" in answer.text
+    assert "(7)" in answer.text

@@ -11,6 +11,7 @@ import pytest
 
 from messages_api import KEY, ModelServer, broken_stream, status, text
 from packwise.documents import Document, Passage, Section, content_hash
+from packwise.models.tokens import token_counter
 from packwise.stores.pack.store import create_or_open_pack
 from tests_world import PATIENCE
 
@@ -63,8 +64,7 @@ def test_an_off_topic_question_is_gated(notes_pack):
 
 
 def test_json_is_the_promised_dictionary(notes_pack):
-    found = json.loads(ask(notes_pack, ON_TOPIC, "--json").stdout)
-    assert {
+    promised = {
         "answer",
         "sources",
         "entities",
@@ -74,9 +74,18 @@ def test_json_is_the_promised_dictionary(notes_pack):
         "token_usage",
         "confidence",
         "degraded",
-        "trace",
-    } <= found.keys()
-    assert found["sources"] == ["Backups"]
+    }
+    done = ask(notes_pack, ON_TOPIC, "--json")
+    short = json.loads(done.stdout)
+    assert promised <= short.keys()
+    assert "trace" not in short
+    assert short["sources"] == ["Backups"]
+    assert {"marker", "document", "title", "place"} <= short["citations"][0].keys()
+    assert token_counter("gpt-4o").count(done.stdout) < 600
+    whole = json.loads(ask(notes_pack, ON_TOPIC, "--json", "--trace").stdout)
+    assert promised | {"trace"} <= whole.keys()
+    assert whole["citations"][0]["text"]
+    assert whole["trace"]["packing"]["selected"]
 
 
 def test_the_trace_shows_every_step(notes_pack):
@@ -91,6 +100,7 @@ def test_every_flag_of_the_summary_has_its_switch(notes_pack, server, keyed):
         notes_pack,
         ON_TOPIC,
         "--json",
+        "--trace",
         "--enable-multi-query",
         "--enable-cross-encoder",
         "--no-reranker",
@@ -113,6 +123,7 @@ def test_without_enhancements_none_of_them_runs(notes_pack, server, keyed):
         notes_pack,
         ON_TOPIC,
         "--json",
+        "--trace",
         "--no-enhancements",
         "--enable-multi-query",
         "--enable-cross-encoder",

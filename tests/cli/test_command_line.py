@@ -1,5 +1,6 @@
 """The commands as a user meets them: in a process of their own."""
 
+import errno
 import json
 import os
 import signal
@@ -215,7 +216,7 @@ class TestBadInput:
                 f"# Page {number}\n\n" + f"All about {number} things. " * 20
             )
         with subprocess.Popen(
-            [sys.executable, "-m", "packwise", "build", many, "--out", pack],
+            [sys.executable, "-m", "packwise", "build", many, "--out", pack, "--yes"],
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
@@ -268,3 +269,18 @@ class TestPipes:
         packwise("build", long_folder, "--out", pack)
         done = packwise("search", pack, "long sentence", "--full")
         assert text in done.stdout.splitlines()
+
+
+def test_too_many_open_files_are_one_line_wherever_that_happens(monkeypatch, capsys):
+    from packwise import cli
+
+    def no_more(**options):
+        raise OSError(errno.EMFILE, "Too many open files", "some/library.py")
+
+    monkeypatch.setattr(cli.app, "main", no_more)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == (
+        "packwise: too many files are open -> ulimit -n 1024, then again\n"
+    )

@@ -36,6 +36,9 @@ class MemoryStore:
     def vectors(self, keys):
         return self._vectors[list(keys)]
 
+    def languages(self):
+        return {"": len(self.held)}
+
     def term_statistics(self, wanted):
         frequency = {term: sum(term in held for held in self._terms) for term in wanted}
         return TermStatistics(len(self.held), 50.0, frequency)

@@ -1,5 +1,6 @@
 """Lists, tables and code reach the context whole, as Markdown, with what explains them."""
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -8,11 +9,12 @@ from hypothesis import strategies as st
 
 import packwise
 from packwise.candidates import PACKING_POLICIES
+from packwise.context.markdown import MarkdownText
 from packwise.context.packer import pack
-from packwise.context.units import read_units
-from packwise.documents import Block, BlockKind
+from packwise.documents import Block, BlockKind, Passage
 from packwise.models.tokens import token_counter
 from packwise.packs.build import build_pack
+from packwise.reading.units import read_units
 from packwise.settings import Settings
 
 FILLER = "The harbour office keeps a ledger of every ship that ever came in from the sea. "
@@ -196,3 +198,12 @@ def test_units_of_blocks_hold_every_character_that_is_not_space_in_order(parts):
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
     kept = "".join(text[a:b] for a, b in spans)
     assert "".join(kept.split()) == "".join(text.split())
+
+
+def test_a_line_of_rules_in_a_table_takes_linear_time():
+    text = "a | b\n" + "=" * 100_000 + "x"
+    table = Block(BlockKind.TABLE, 0, len(text))
+    passage = Passage("a#0", "a", "A", (), 0, text, 0, len(text), "", blocks=(table,))
+    started = time.thread_time()
+    MarkdownText([passage], lambda start, end: text[start:end])
+    assert time.thread_time() - started < 5

@@ -5,8 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.context.passage_features import passage_features
-from packwise.context.units import read_units
+from packwise.reading.units import read_units
 
 
 def units(text):
@@ -42,18 +41,9 @@ def test_what_ends_in_a_colon_brings_what_follows():
 
 
 def test_a_sentence_that_refers_to_the_one_before_depends_on_it():
-    features = passage_features(
-        "The tower was built in 1889. It is 300 m tall. Paris owns the tower."
-    )
-    assert features.brings == (0, 0b001, 0)
-    assert passage_features("It is 300 m tall.").brings == (0,)
-
-
-def test_terms_are_known_by_the_units_they_occur_in():
-    features = passage_features("Keys rotate yearly. The vault keeps a key. Nothing else.")
-    assert features.term_units["key"] == 0b011
-    assert features.term_units["vault"] == 0b010
-    assert "the" not in features.term_units
+    read = read_units("The tower was built in 1889. It is 300 m tall. Paris owns the tower.")
+    assert read.brings == (0, 0b001, 0)
+    assert read_units("It is 300 m tall.").brings == (0,)
 
 
 @given(st.text(alphabet="ab .!?\n|`-:1\t", max_size=120))
@@ -66,4 +56,9 @@ def test_units_hold_every_character_that_is_not_space_in_order(text):
         rest.append(text[at:a])
         at = b
     assert not "".join([*rest, text[at:]]).strip()
-    assert passage_features(text).all_units == (1 << len(spans)) - 1
+
+
+def test_a_list_that_was_stored_without_blocks_is_read_by_items():
+    text = "Take these.\n\n- one apple. Or two.\n- a pear\n\n```\nx = 1\n\ny = 2\n```"
+    code = "```\nx = 1\n\ny = 2\n```"
+    assert units(text) == ["Take these.", "- one apple. Or two.", "- a pear", code]

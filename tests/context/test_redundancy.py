@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 from packing_world import MemoryStore, cut, passage, prose
 
-from packwise.context.packer import pack
-from packwise.context.passage_features import (
+from packwise.context.duplicates import (
     containment,
     find_duplicates,
-    passage_features,
     shared_characters,
+    text_shingles,
 )
+from packwise.context.packer import pack
 from packwise.context.redundancy import SelectedSimilarity, novelty
+from packwise.reading.passage_reading import reading_of
 from packwise.settings import Settings
 
 
 def duplicates(*passages):
-    return find_duplicates(passages, [passage_features(p.text) for p in passages])
+    return find_duplicates(passages, [reading_of(p) for p in passages])
 
 
 def test_a_text_that_repeats_a_better_one_is_its_duplicate():
@@ -30,7 +31,8 @@ def test_a_text_that_holds_a_better_one_and_more_is_no_duplicate():
     short, long = passage("a", prose("river", 2)), passage("b", prose("river", 12))
     assert duplicates(short, long) == {}
     assert duplicates(long, short) == {1: 0}
-    assert containment(passage_features(short.text), passage_features(long.text)) == 1.0
+    shingles = [text_shingles(p.text, reading_of(p)) for p in (short, long)]
+    assert containment(*shingles) == 1.0
 
 
 def test_a_duplicate_of_a_duplicate_names_the_first():

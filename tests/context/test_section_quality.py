@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packwise.context.passage_features import Exemption, exemption, section_quality
+from packwise.context.quality import Exemption, exemption, section_quality
 from packwise.language.analyzer import FUNCTION_WORDS
 
 QUESTION = "quantum entanglement"

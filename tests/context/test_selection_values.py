@@ -87,10 +87,11 @@ def shown(values, *, price, budget):
 
 
 @pytest.mark.parametrize(
-    ("budget", "per_token"), [(1000, 0.00006), (100, 0.00006), (10_000, 0.000033)]
+    ("budget", "per_token"),
+    [(1000, 0.00006), (100, 0.00006), (8000, 0.00003), (64_000, 0.000015)],
 )
 def test_a_sentence_must_add_its_price_which_is_higher_in_a_small_budget(budget, per_token):
-    """At 0.03 per thousand tokens, twice that in a budget up to a thousand."""
+    """At 0.03 per thousand tokens of a budget of 8,000, twice that in one up to a thousand."""
     cost = costs_of(" ".join(SENTENCES))[1]
     for factor, expected in ((1.001, [0, 1]), (0.999, [0])):
         values = [0.9, per_token * cost * factor, 0.0]

@@ -4,7 +4,8 @@ import pytest
 
 import packwise
 from packwise.candidates import PACKING_POLICIES
-from packwise.context.passage_features import section_quality, words
+from packwise.context.quality import section_quality
+from packwise.language.words import words
 from packwise.packs.build import build_pack
 
 NOTES = {

@@ -1,6 +1,7 @@
 """``packwise eval answers``: what a person reads, counted."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -105,6 +106,12 @@ def test_wrong_answers_that_are_called_likely_are_counted():
     assert found.questions == 3
     assert found.ece == pytest.approx((0.1 + 0.8 + 0.3) / 3)
     assert AnswerReport((result("right", "likely", 0.9),)).reliability() is None
+
+
+def test_a_kind_that_is_named_like_the_total_is_counted_once():
+    question = AnswerQuestion("1", "Which?", kind="answerable", holds=(("x",),))
+    report = AnswerReport((replace(result("right", "likely", 0.9), question=question),))
+    assert report.counts()["answerable"]["questions"] == 1
 
 
 def test_the_command_prints_a_table_the_figures_and_what_was_wrong(notes_pack, tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,9 @@ class TestWithTheRealLibrary:
         monkeypatch.setenv("PACKWISE_CACHE", str(tmp_path / "cache"))
         self.kept = tmp_path / "cache" / "eval"
 
+    def stores(self):
+        return [path for path in self.kept.iterdir() if path.suffix != ".lock"]
+
     def test_one_run_prints_the_promised_json(self, packwise_command, folder):
         code, output, _ = packwise_command("eval", str(folder), "--json")
         assert code == 0
@@ -173,10 +178,10 @@ class TestWithTheRealLibrary:
 
     def test_the_store_is_built_once(self, packwise_command, folder):
         assert packwise_command("eval", str(folder), "--mode", "keyword")[0] == 0
-        (place,) = self.kept.iterdir()
+        (place,) = self.stores()
         before = {path: path.stat().st_mtime_ns for path in place.rglob("*") if path.is_file()}
         assert packwise_command("eval", str(folder), "--mode", "vector", "--limit", "1")[0] == 0
-        assert list(self.kept.iterdir()) == [place]
+        assert self.stores() == [place]
         manifest = place / "manifest.json"
         assert manifest.stat().st_mtime_ns == before[manifest]
 
@@ -185,11 +190,11 @@ class TestWithTheRealLibrary:
         with (folder / "corpus.jsonl").open("a") as corpus:
             corpus.write(json.dumps({"_id": "oboe", "title": "Oboe", "text": "A reed."}) + "\n")
         assert packwise_command("eval", str(folder), "--mode", "keyword")[0] == 0
-        assert len(list(self.kept.iterdir())) == 2
+        assert len(self.stores()) == 2
 
     def test_a_store_of_another_corpus_is_refused(self, packwise_command, folder):
         assert packwise_command("eval", str(folder), "--mode", "keyword")[0] == 0
-        (place,) = self.kept.iterdir()
+        (place,) = self.stores()
         (folder / "qrels/test.tsv").write_text("q1\tsomething else\t1\n")
         code, _, errors = packwise_command("eval", str(folder), "--store", str(place))
         assert code == 1
@@ -221,3 +226,30 @@ class TestWithTheRealLibrary:
         assert len(rows) == 4
         packwise_command(*arguments)
         assert out.read_text() == text
+
+
+def test_an_evaluation_waits_while_another_prepares_the_same_set(tmp_path, monkeypatch):
+    from filelock import FileLock
+
+    from packwise.evaluation import cache
+
+    place, built, waiting = tmp_path / "eval" / "set", [], threading.Event()
+    place.parent.mkdir()
+    monkeypatch.setattr(cache, "store_path", lambda *_: place)
+    monkeypatch.setattr(cache, "_exists", lambda *_: place.exists())
+    monkeypatch.setattr(cache, "_build", lambda *_: built.append("twice"))
+    acquire = FileLock.acquire
+
+    def spy(self, *arguments, **options):
+        waiting.set()
+        return acquire(self, *arguments, **options)
+
+    with ThreadPoolExecutor(1) as pool:
+        with FileLock(f"{place}.lock"):
+            monkeypatch.setattr(FileLock, "acquire", spy)
+            found = pool.submit(cache.cached_store, None, None)
+            assert waiting.wait(60)
+            assert not found.done()
+            place.mkdir()
+        assert found.result(60) == place
+    assert built == []

@@ -106,3 +106,16 @@ def test_other_mistakes_are_said(lines, tmp_path):
     bad.write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"bad.jsonl:1: is not UTF-8"):
         load_questions(bad)
+
+
+def test_the_questions_of_eval_answers_are_goldens_too(lines):
+    path = lines(
+        {"question": "Which port?", "holds": [["9999"], ["port", "nine thousand"]], "kind": "code"},
+        {"question": "Which planet?"},
+    )
+    first, second = load_questions(path).questions
+    assert first.answers == ("9999", "nine thousand")
+    assert first.answerable
+    assert not second.answerable, "where others say what answers hold, this has no answer"
+    with pytest.raises(DataError, match="lists of texts"):
+        load_questions(lines({"question": "Which port?", "holds": 9999}))

@@ -140,3 +140,10 @@ def test_variants_scored_on_other_questions_cannot_be_compared():
         compare({"a": 1.0, "b": 1.0}, {"b": 1.0, "c": 1.0, "d": 1.0})
     with pytest.raises(DataError, match="no questions"):
         compare({}, {})
+
+
+def test_a_difference_on_four_questions_is_not_called_clear():
+    result = compare(dict.fromkeys("abcd", 1.0), dict.fromkeys("abcd", 0.5))
+    assert result.low > 0
+    assert result.p_value == 0.125
+    assert not result.clear

@@ -156,7 +156,7 @@ def test_many_threads_stem_alike():
         for end in ("ing", "ed", "es", "ations")
     ]
     expected = [terms(word) for word in vocabulary]
-    words._stem.cache_clear()
+    words._english.cache_clear()
     results: list[bool] = []
 
     def work() -> None:

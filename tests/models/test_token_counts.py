@@ -1,7 +1,6 @@
 import gzip
 import subprocess
 import sys
-import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packwise.errors import SettingError
-from packwise.models import tokens
 from packwise.models.tokens import ModelTokens, token_counter
 
 # The names tiktoken gives to what it would otherwise download.
@@ -184,53 +182,3 @@ def test_a_hostile_megabyte_is_counted_in_a_moment(unit):
     began = time.process_time()
     assert token_counter("gpt-4o").count(text) > 0
     assert time.process_time() - began < 20
-
-
-def test_the_memory_of_counts_stays_within_its_bytes_and_keeps_the_latest(monkeypatch):
-    monkeypatch.setattr(tokens, "CACHE_BYTES", 20_000)
-    ranks = tokens._CachedEncoding("o200k_base")
-    texts = [f"{n} " + "word " * 100 for n in range(100)]
-    counts = ranks.count_many(texts)
-    assert 10 < len(ranks._counts) < 40
-    assert sum(text.__sizeof__() for text in ranks._counts) <= 20_000
-    assert texts[-1] in ranks._counts
-    assert texts[0] not in ranks._counts
-    assert ranks.count_many(texts[::-1]) == counts[::-1]
-    ranks.count_many(["x" * 50_000])
-    assert "x" * 50_000 not in ranks._counts
-
-
-def test_a_text_used_again_is_kept_longer(monkeypatch):
-    monkeypatch.setattr(tokens, "CACHE_BYTES", 20_000)
-    ranks = tokens._CachedEncoding("o200k_base")
-    for n in range(100):
-        ranks.count_many(["kept " * 100, f"{n} " + "word " * 100])
-    assert "kept " * 100 in ranks._counts
-
-
-def test_many_threads_may_count_at_once(monkeypatch):
-    monkeypatch.setattr(tokens, "CACHE_BYTES", 5_000)
-    ranks = tokens._CachedEncoding("o200k_base")
-    texts = [f"{n} " + "word " * (n % 30) for n in range(200)]
-    expected = ranks.count_many(texts)
-    results: list[bool] = []
-
-    def work() -> None:
-        for _ in range(20):
-            results.append(ranks.count_many(texts) == expected)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [True] * 80
-    assert ranks._bytes == sum(text.__sizeof__() for text in ranks._counts)
-
-
-def test_what_was_counted_before_is_not_counted_again(monkeypatch):
-    ranks = tokens._CachedEncoding("o200k_base")
-    texts = [f"passage {n} " + "of many words " * 60 for n in range(500)]
-    counts = ranks.count_many(texts)
-    monkeypatch.setattr(ranks, "_count", lambda text: pytest.fail(f"counted again: {text}"))
-    assert ranks.count_many(texts) == counts

@@ -42,7 +42,7 @@ def test_both_adapters_have_the_same_methods_with_the_same_parameters():
     ("package", "name", "creates"),
     [
         ("packwise.nodes", "tables", "CREATE TABLE knowledge_nodes"),
-        ("packwise.nodes", "hybrid_search_nodes", "CREATE FUNCTION hybrid_search_nodes"),
+        ("packwise.nodes", "hybrid_search_nodes", "CREATE OR REPLACE FUNCTION hybrid_search_nodes"),
         ("packwise.stores.postgres", "passages", "CREATE TABLE packwise_passages"),
     ],
 )

@@ -10,7 +10,7 @@ from nodes_world import DIM, WordVectors, field
 
 from packwise.errors import DataError, SourceError
 from packwise.nodes.importing import import_nodes, read_lines
-from packwise.nodes.introspection import field_nodes
+from packwise.nodes.introspection import read_catalogue
 from postgres_servers import Schema
 from tests_world import PATIENCE
 
@@ -47,7 +47,6 @@ def live():
             "CREATE TABLE orders (id integer PRIMARY KEY,"
             " customer_id integer REFERENCES customers, totalAmount numeric(10, 2))",
             "CREATE VIEW buyers AS SELECT email FROM customers",
-            "CREATE TABLE packwise_hidden (x integer)",
             "INSERT INTO customers VALUES (1, 'ann@example.com', 'x', '2000-01-02'),"
             " (2, 'bob@example.com', NULL, NULL)",
         ):
@@ -145,7 +144,9 @@ def test_vectors_of_a_line_are_taken_as_they_are(plain, tmp_path):
 def test_a_live_database_becomes_field_nodes(live):
     nodes = {
         node.title.removeprefix(f"{live.name}."): node
-        for node in field_nodes(live.url, tenant="acme", dataset="shop", schemas=[live.name])
+        for node in read_catalogue(
+            live.url, tenant="acme", dataset="shop", schemas=[live.name], samples=5
+        ).nodes
     }
     assert set(nodes) == {
         "customers.id",
@@ -160,14 +161,16 @@ def test_a_live_database_becomes_field_nodes(live):
     email = nodes["customers.email"]
     assert email.summary == "Where to write to them."
     assert "People who buy." in email.content_description
-    assert email.metadata["sample_values"] == ["ann@example.com", "bob@example.com"]
+    assert email.metadata["sample_values"] == []  # personal
+    assert nodes["customers.id"].metadata["sample_values"] == ["1", "2"]
     assert (email.metadata["field_name"], email.metadata["field_type"]) == ("email", "text")
     assert email.metadata["required"]
     assert nodes["customers.id"].metadata["primary_key"]
-    assert nodes["orders.customer_id"].metadata["references"].endswith("customers")
+    references = nodes["orders.customer_id"].metadata["references"]
+    assert references == f"{live.name}.customers.id"
     assert nodes["orders.totalamount"].metadata["field_type"] == "numeric(10,2)"
-    bare = field_nodes(live.url, tenant="a", dataset="b", schemas=[live.name], samples=0)
-    assert not any(node.metadata["sample_values"] for node in bare)
+    bare = read_catalogue(live.url, tenant="a", dataset="b", schemas=[live.name])
+    assert not any(node.metadata["sample_values"] for node in bare.nodes)
 
 
 def test_the_commands_from_init_to_search(live, tmp_path):
@@ -175,7 +178,11 @@ def test_the_commands_from_init_to_search(live, tmp_path):
     try:
         made = packwise("db", "init", schema.url, "--dim", 384, "--role", schema.role, "--json")
         assert made.returncode == 0, made.stderr
-        assert json.loads(made.stdout)["steps"] == ["knowledge nodes"]
+        assert json.loads(made.stdout)["steps"] == [
+            "knowledge nodes",
+            "keys by data set",
+            "faster search",
+        ]
         again = packwise("db", "init", schema.url, "--dim", 384, "--role", schema.role)
         assert "nothing to do" in again.stdout
         looked = packwise(

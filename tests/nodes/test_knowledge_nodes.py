@@ -68,11 +68,11 @@ def test_the_tables_indexes_and_function_are_the_specified_ones(database):
     assert arguments == (
         "query_text text, query_embedding vector, tenant_ids text[], node_types text[],"
         " top_k integer DEFAULT 20, bm25_weight double precision DEFAULT 0.4,"
-        " vector_weight double precision DEFAULT 0.6"
+        " vector_weight double precision DEFAULT 0.6, min_score double precision DEFAULT 0"
     )
     assert result == (
         "TABLE(node_id integer, bm25_score double precision, vector_score double precision,"
-        " combined_score double precision)"
+        " combined_score double precision, relevance double precision)"
     )
 
 
@@ -190,9 +190,10 @@ def test_fields_and_examples_come_as_specs(shop):
         ]
     )
     first, *_ = shop.get_similar_fields("phone number", "acme", "sales", top_k=3)
-    assert first == FieldSpec("phone", "varchar(20)", "How to call them", ("0123", "42"))
+    described = ("phone", "varchar(20)", "How to call them", ("0123", "42"))
+    assert first == FieldSpec(*described, table="customers")
     assert shop.get_similar_fields("email address", "acme", "hr") == [
-        FieldSpec("email", "", "employee email address")
+        FieldSpec("email", "", "employee email address", table="staff")
     ]
     assert shop.get_similar_qa_examples("show the total revenue", "acme", "sales") == [
         ExampleSpec("show total revenue", "SELECT sum(total) FROM orders", "adds up")

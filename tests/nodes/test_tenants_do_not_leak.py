@@ -180,12 +180,21 @@ def test_tenant_ids_never_become_sql(shop, monkeypatch):
     assert len(shop.get_nodes("acme")) == 5
 
 
-def test_a_connection_comes_back_without_a_tenant(shop, database):
-    adapter = database.adapter(pool_size=1)
-    adapter.get_nodes("acme")
-    with adapter.store._pool.lend() as connection:
-        assert connection.execute("SELECT count(*) FROM knowledge_nodes").fetchone() == (0,)
-        assert connection.execute("SELECT packwise_tenants()").fetchone() == (None,)
+def test_a_connection_comes_back_as_it_was(shop, database):
+    adapter = database.adapter(pool_size=1, statement_timeout_ms=5000)
+    settings = ("role", "search_path", "packwise.tenants", "statement_timeout")
+    query = "SELECT " + ", ".join(f"current_setting('{name}', true)" for name in settings)
+    with database.schema.connect(options="") as connection:
+        fresh = connection.execute(query).fetchone()
+    for call in (
+        lambda: adapter.get_nodes("acme"),
+        lambda: adapter.hybrid_search("email", None, ["acme"]),
+        lambda: adapter.add_nodes([field("acme", "more")]),
+    ):
+        call()
+        with adapter.store._pool.lend() as connection:
+            role, path, tenants, timeout = connection.execute(query).fetchone()
+            assert (role, path, tenants or None, timeout) == fresh
 
 
 def test_the_index_cannot_be_dumped(database):

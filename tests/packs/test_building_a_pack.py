@@ -6,7 +6,9 @@ import pytest
 
 import packwise
 from packwise.errors import NotAStore, SourceError
+from packwise.packs import build
 from packwise.packs.build import build_pack
+from packwise.reading import passage_reading
 from packwise.settings import Settings
 from tests_world import wait_for_staged_work, write_notes
 
@@ -71,6 +73,31 @@ def test_building_again_embeds_nothing(source, tmp_path):
     assert again.embedded == 0
     assert again.changes.unchanged == 5
     assert again.changes.added == again.changes.changed == again.changes.removed == 0
+
+
+def test_readings_by_earlier_rules_are_replaced_by_the_next_build(source, tmp_path, monkeypatch):
+    pack, question = str(tmp_path / "pack"), "how often are keys rotated?"
+
+    def rules_and_context():
+        with packwise.open(pack) as library:
+            held = [
+                passage.reading.partition(":")[0]
+                for document in library.store.documents()
+                for _, passage in library.store.document_passages(document.id)
+            ]
+            return set(held), library.context(question).as_dict()
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(passage_reading, "READING_RULES", "0-earlier")
+        earlier.setattr(build, "READING_RULES", "0-earlier")
+        build_pack([str(source)], pack)
+    rules, before = rules_and_context()
+    assert rules == {"0-earlier"}
+    again = build_pack([str(source)], pack)
+    assert (again.embedded, again.changes.changed) == (0, 5)
+    rules, after = rules_and_context()
+    assert rules == {passage_reading.READING_RULES}
+    assert after["text"] == before["text"]
 
 
 def test_only_what_changed_is_embedded_and_what_went_is_gone(source, tmp_path):
@@ -205,7 +232,7 @@ def test_a_killed_build_harms_nothing_and_goes_on_where_it_was(tmp_path):
     small = write_notes(tmp_path / "notes")
     build_pack([str(small)], str(pack))
     before = contents(pack)
-    command = [sys.executable, "-m", "packwise", "build", str(source), "--out", str(pack)]
+    command = [sys.executable, "-m", "packwise", "build", str(source), "--out", str(pack), "--yes"]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         wait_for_staged_work(pack, process)
         process.send_signal(signal.SIGKILL)

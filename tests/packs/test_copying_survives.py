@@ -152,7 +152,7 @@ def test_tenants_groups_spaces_and_languages_hold_in_the_copy(tmp_path, target):
         {"tenant": "acme", "space": "s2"},
     ]
     world = [
-        make(f"n{i}", "Keys are rotated.", metadata=f, lang="de" if i else "en")
+        make(f"n{i}", "Zebra keys are rotated.", metadata=f, lang="de" if i else "en")
         for i, f in enumerate(fields)
     ]
     with closing(create_or_open_store(str(tmp_path / "source"))) as store:
@@ -161,7 +161,7 @@ def test_tenants_groups_spaces_and_languages_hold_in_the_copy(tmp_path, target):
     with closing(open_store(target)) as store:
 
         def found(**where) -> set[str]:
-            names = keyword(store, "keys", where=Filter(**where))
+            names = keyword(store, "zebra", where=Filter(**where))
             return {name.partition("#")[0] for name in names}
 
         assert found(tenant="acme") == {"n0", "n2"}

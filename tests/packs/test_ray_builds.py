@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from store_world import snapshot
 
-from packwise.errors import SourceError, UsageError
+from packwise.errors import SourceError, StoreError, UsageError
 from packwise.packs.build import PackBuilder, build_pack
-from packwise.packs.ray_build import build_on_ray
+from packwise.packs.ray_build import _start, build_on_ray
 from packwise.stores.locate import open_store
 from tests_world import write_notes
 
@@ -83,6 +83,20 @@ def test_a_stopped_build_goes_on_where_it_was(cluster, source, tmp_path, monkeyp
     assert report.changes.added == 5
     with closing(open_store(target)) as store:
         assert 0 < report.embedded < store.info().passages
+
+
+@pytest.mark.parametrize(("address", "says"), [(None, "does not start"), ("h:1", "be reached")])
+def test_a_ray_that_does_not_start_is_reported_in_one_line(address, says, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+    class Busy:
+        """Ray on a machine that is too busy: it raises a plain exception."""
+
+        def init(self, **_):
+            raise Exception("The current node timed out\nduring startup.")
+
+    with pytest.raises(StoreError, match=f"{says}.*: The current node timed out during startup"):
+        _start(Busy(), address, 2)
 
 
 def test_what_cannot_be_read_is_reported_as_by_the_plain_build(cluster, tmp_path):

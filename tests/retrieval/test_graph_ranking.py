@@ -13,6 +13,7 @@ from packwise.language.entities import AliasIndex, passage_names
 from packwise.language.names import title_aliases
 from packwise.retrieval.graph import Spread, SpreadParameters, spread
 from packwise.stores.knowledge import Entity, PassageEntities, Place, TitledDocument
+from packwise.stores.name_graph import KnowledgeGraph
 
 
 class World:
@@ -70,7 +71,7 @@ class World:
         if pool is None:
             scores = self.scores(range(len(self.passages)))
             pool = dict(sorted(scores.items(), key=lambda item: -item[1])[:3])
-        return spread(question, self.question, pool, self, self, parameters)
+        return spread(question, self.question, pool, KnowledgeGraph(self), self, parameters)
 
     def scores(self, keys):
         return {

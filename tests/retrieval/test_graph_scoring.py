@@ -48,7 +48,7 @@ def test_scores_equal_those_of_a_search(library, scorer_for):
     scorer = scorer_for()
     scores = scorer.scores([hit.key for hit in hits])
     assert scores == {hit.key: pytest.approx(hit.scores.combined) for hit in hits}
-    assert scorer.found[hits[0].key].bm25 == pytest.approx(hits[0].scores.bm25)
+    assert scorer.found(hits[0].key).bm25 == pytest.approx(hits[0].scores.bm25)
 
 
 def test_passages_outside_the_filter_are_left_out(library, scorer_for):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from packwise.language.questions import Intent, parse_question
 from packwise.retrieval.fusion import Weights, leg_weights
+from packwise.retrieval.profile import LegProfile, Profile
 from packwise.settings import Settings
 
 DEFAULT = Settings.load({})
@@ -52,14 +53,6 @@ def test_configured_weights_stay_as_they_are_without_adaptive_ones():
     assert weights.after(0.99) == weights.weights
 
 
-def test_the_keyword_leg_counts_less_the_surer_the_vector_leg_is():
-    weights = leg_weights("effects of sleep on memory", DEFAULT)
-    unsure, sure = weights.after(0.41), weights.after(0.79)
-    assert unsure.keyword == pytest.approx(0.4)
-    assert sure.keyword == pytest.approx(0.1)
-    assert weights.after(None) == weights.weights
-
-
 @given(
     question=st.text(max_size=60),
     low=st.floats(0, 1),
@@ -68,7 +61,8 @@ def test_the_keyword_leg_counts_less_the_surer_the_vector_leg_is():
 )
 def test_weights_sum_to_one_and_never_rise_with_sureness(question, low, high, keyword):
     low, high = sorted((low, high))
-    weights = leg_weights(question, Settings.load({}, keyword_weight=keyword))
+    profile = Profile("v", {"": LegProfile(40, 0.5, 0.5, best=0.4, spread=0.1, scale=0.1)})
+    weights = leg_weights(question, Settings.load({}, keyword_weight=keyword), profile=profile)
     first, second = weights.after(low), weights.after(high)
     assert first.keyword >= second.keyword >= 0
     assert first.vector + first.keyword == pytest.approx(1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packwise.cli import app
-from packwise.errors import UsageError
+from packwise.errors import PackwiseError, UsageError
 from packwise.serving.callers import Caller
 from packwise.serving.keys import KeyRing
 
@@ -116,3 +116,25 @@ def test_the_commands_add_list_and_revoke(tmp_path):
     assert run("revoke", made["id"], "--keys", file).exit_code == 0
     assert json.loads(run("list", "--keys", file, "--json").output) == []
     assert run("revoke", made["id"], "--keys", file).exit_code != 0
+
+
+def test_where_keys_were_used_a_server_does_not_open_when_the_last_is_revoked(
+    tmp_path, monkeypatch
+):
+    from packwise.cli.serve import required_keys
+
+    monkeypatch.setenv("PACKWISE_HOME", str(tmp_path))
+    assert required_keys("127.0.0.1", None, no_keys=False) is None
+    ring = KeyRing(tmp_path / "serve-keys.json")
+    key, _ = ring.add(tenant="t")
+    assert required_keys("127.0.0.1", None, no_keys=False) is not None
+    ring.revoke(key.id)
+    with pytest.raises(UsageError, match="there is no API key"):
+        required_keys("127.0.0.1", None, no_keys=False)
+    assert required_keys("127.0.0.1", None, no_keys=True) is None
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(PackwiseError, match=r"cannot write .*; the keys are as before"):
+        KeyRing(tmp_path / "file" / "keys.json").add(tenant="t")

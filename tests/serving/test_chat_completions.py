@@ -6,9 +6,9 @@ import httpx2
 import openai
 import pytest
 
-from packwise.serving import models
-from packwise.serving.chat import question_of
-from packwise.serving.models import ChatMessage
+from packwise.serving import openai_models as models
+from packwise.serving.conversation import question_of
+from packwise.serving.openai_models import ChatMessage
 from serving_world import RunningServer
 
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from packwise.serving import models
+from packwise.serving import article_models, models
 from serving_world import client_of
 
 
 def test_articles_come_by_pagerank_in_pages_and_by_title(client):
     first = client.get("/v1/articles?limit=2").json()
-    models.ArticleList.model_validate(first)
+    article_models.ArticleList.model_validate(first)
     rest = client.get("/v1/articles?offset=2&limit=500").json()
     listed = first["articles"] + rest["articles"]
     assert first["total"] == len(listed) == 5
@@ -23,18 +23,22 @@ def test_articles_come_by_pagerank_in_pages_and_by_title(client):
 @pytest.mark.parametrize("name", ["Signing keys", "signing KEYS", "guides/keys.md"])
 def test_an_article_is_found_by_title_and_by_id(client, name):
     article = client.get(f"/v1/articles/{name}").json()
-    models.ArticleResponse.model_validate(article)
+    article_models.ArticleResponse.model_validate(article)
     assert article["id"] == "guides/keys.md"
     assert article["metadata"]["team"] == "security"
     assert ["Rotating the signing key"] in [s["path"] for s in article["sections"]]
     for passage in article["passages"]:
         assert article["text"][passage["start"] : passage["end"]].strip()
-    assert {
+    (link,) = article["links"]
+    ((start, end),) = link.pop("spans")
+    assert article["text"][start:end] == "releases"
+    assert link == {
         "id": "guides/releases.md",
         "title": "Releases",
         "kind": "link",
         "anchor": "releases",
-    } in (article["links"])
+    }
+    assert {block["kind"] for p in article["passages"] for block in p["blocks"]} == {"text"}
 
 
 def test_what_is_not_there_is_not_found(client):
@@ -58,7 +62,7 @@ def test_what_is_not_there_is_not_found(client):
 
 def test_the_graph_around_an_article_holds_its_links_and_shared_names(client):
     drawn = client.get("/v1/graph", params={"around": "Signing keys"}).json()
-    models.GraphResponse.model_validate(drawn)
+    article_models.GraphResponse.model_validate(drawn)
     assert drawn["centre"] == "article:guides/keys.md"
     edges = {(edge["source"], edge["target"], edge["kind"]) for edge in drawn["edges"]}
     assert ("article:guides/keys.md", "article:guides/releases.md", "link") in edges
@@ -77,7 +81,7 @@ def test_a_graph_has_no_more_nodes_than_asked_for(client, limit):
 def test_the_graph_around_a_name_leads_to_the_articles_that_mention_it(tenants_pack):
     with client_of(tenants_pack) as client:
         drawn = client.get("/v1/graph", params={"around": "harbour city"}).json()
-    models.GraphResponse.model_validate(drawn)
+    article_models.GraphResponse.model_validate(drawn)
     assert drawn["centre"] == "name:harbour city"
     articles = {node["document"] for node in drawn["nodes"] if node["kind"] == "article"}
     assert articles == {"acme/plan.md", "acme/board.md", "globex/plan.md", "globex/people.md"}

@@ -116,7 +116,15 @@ posts = st.one_of(
     st.tuples(st.just("/v1/chat/completions"), good_chat),
     st.tuples(
         st.sampled_from(
-            ["/v1/search", "/v1/context", "/v1/ask", "/v1/chat/completions", "/v1/nodes:search"]
+            [
+                "/v1/search",
+                "/v1/context",
+                "/v1/ask",
+                "/v1/chat/completions",
+                "/v1/nodes:search",
+                "/v1/responses",
+                "/v1/embeddings",
+            ]
         ),
         anything,
     ),

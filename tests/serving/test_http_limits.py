@@ -4,8 +4,7 @@ import asyncio
 import socket
 import threading
 import time
-from contextlib import ExitStack, contextmanager
-from io import StringIO
+from contextlib import ExitStack
 
 import httpx2
 import pytest
@@ -16,27 +15,10 @@ from packwise.errors import UsageError
 from packwise.serving import server
 from packwise.serving import worker_pool as work
 from packwise.serving.api_errors import ApiError
-from packwise.serving.app import build_app
 from packwise.serving.limits import Limits, RateLimiter
-from packwise.serving.observability import Log
-from packwise.serving.store_registry import open_stores
 from packwise.serving.worker_pool import WorkerPool
-from serving_world import client_of, key_ring
+from serving_world import client_of, key_ring, listening_server
 from tests_world import PATIENCE, wait_until
-
-
-@contextmanager
-def listening_server(pack, limits):
-    """A server on a thread of its own, and its port."""
-    listening = server.bound_socket("127.0.0.1", 0)
-    app = build_app(open_stores([str(pack)]), limits=limits, log=Log(StringIO()))
-    running = server.server_of(app, limits)
-    thread = threading.Thread(target=lambda: running.run(sockets=[listening]))
-    thread.start()
-    yield running, listening.getsockname()[1]
-    running.should_exit = True
-    thread.join(PATIENCE)
-    listening.close()
 
 
 @pytest.fixture(scope="module")
@@ -372,3 +354,9 @@ def test_only_a_browser_that_was_pointed_here_gets_in_without_keys(client):
         assert client.post("/v1/search", json=ask, headers={"Host": host}).status_code == 200
     crossing = {"Sec-Fetch-Site": "cross-site"}
     assert client.post("/v1/search", json=ask, headers=crossing).status_code == 403
+    # A browser without that header.
+    for origin in ("https://evil.example", "null", "http://[", "http://localhost.evil.example"):
+        told = client.post("/v1/search", json=ask, headers={"Origin": origin})
+        assert told.status_code == 403, origin
+    for origin in ("http://localhost:8000", "http://127.0.0.1", "http://[::1]:8000"):
+        assert client.post("/v1/search", json=ask, headers={"Origin": origin}).status_code == 200

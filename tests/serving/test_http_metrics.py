@@ -2,12 +2,17 @@
 
 import json
 import re
+import time
+from contextlib import contextmanager
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
 
+import messages_api
+from messages_api import KEY, ModelServer, text
 from packwise.errors import StoreError
 from packwise.serving.observability import Metrics, Spans
 from serving_world import client_of
@@ -109,25 +114,110 @@ def test_a_failure_is_in_the_log_and_not_in_the_answer(notes_pack, monkeypatch):
         assert failed["id"] == answer.headers["x-request-id"]
 
 
-def test_spans_tell_of_the_request_and_of_each_stage_without_the_question(notes_pack):
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@contextmanager
+def spans_of(*stores):
+    """A client, and the spans that its server has sent."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    with client_of(notes_pack, telemetry=Spans(provider)) as client:
+    with client_of(*stores, telemetry=Spans(provider)) as client:
+        yield client, exporter.get_finished_spans
+
+
+def log_lines(client):
+    return [json.loads(line) for line in client.log.getvalue().splitlines()]
+
+
+def test_spans_tell_of_the_request_and_of_each_stage_without_the_question(notes_pack):
+    with spans_of(notes_pack) as (client, finished):
+        before = time.time_ns()
         client.post(
             "/v1/search",
             json={"query": "mirrorword of the vault", "trace": True},
-            headers={"traceparent": parent},
+            headers={"traceparent": PARENT},
         )
-        spans = exporter.get_finished_spans()
-    (request,) = [span for span in spans if span.name == "/v1/search"]
-    assert f"{request.context.trace_id:032x}" == parent.split("-")[1]
+        after = time.time_ns()
+        spans = finished()
+        logged = next(line for line in log_lines(client) if line["event"] == "request")
+    (request,) = [span for span in spans if span.name == "POST /v1/search"]
+    assert f"{request.context.trace_id:032x}" == PARENT.split("-")[1] == logged["trace_id"]
+    assert logged["span_id"] == f"{request.context.span_id:016x}"
+    assert request.attributes["http.response.status_code"] == 200
+    assert request.attributes["gen_ai.operation.name"] == "retrieval"
+    assert request.attributes["gen_ai.data_source.id"] == "my-pack"
     stages = {s.name: s for s in spans if s.parent and s.parent.span_id == request.context.span_id}
-    assert {"embed", "vector", "keyword", "fusion", "graph"} <= set(stages)
+    assert {"embeddings bge-small-en-v1.5", "vector", "keyword", "fusion", "graph"} <= set(stages)
     assert stages["vector"].attributes["packwise.found"] > 0
-    assert all(s.end_time >= s.start_time for s in stages.values())
+    assert all(before <= s.start_time <= s.end_time <= after for s in stages.values())
+    embed, keyword = stages["embeddings bge-small-en-v1.5"], stages["keyword"]
+    assert keyword.start_time < embed.end_time, "the two legs run at the same time"
+    assert embed.attributes["gen_ai.request.model"] == "bge-small-en-v1.5"
     assert "mirrorword" not in "".join(span.to_json() for span in spans)
+
+
+def test_a_search_from_the_cache_sends_no_span_of_the_earlier_one(notes_pack):
+    with spans_of(notes_pack) as (client, finished):
+        for _ in range(2):
+            client.post("/v1/search", json={"query": "signing key"})
+        first, second = [span for span in finished() if span.name == "POST /v1/search"]
+        children = [
+            s for s in finished() if s.parent and s.parent.span_id == second.context.span_id
+        ]
+    assert [child.name for child in children] == ["cache"]
+    assert all(child.start_time >= second.start_time > first.end_time for child in children)
+
+
+def test_spans_tell_failures_of_the_server_from_mistakes_of_the_caller(notes_pack, monkeypatch):
+    from packwise.library import Library
+
+    def broken(*_, **__):
+        raise StoreError("the disk is gone")
+
+    with spans_of(notes_pack) as (client, finished):
+        client.post("/v1/search", json={})
+        monkeypatch.setattr(Library, "search", broken)
+        client.post("/v1/search", json={"query": "x"})
+        wrong, failed = [span for span in finished() if span.name == "POST /v1/search"]
+        lines = [line for line in log_lines(client) if line["event"] == "failed"]
+    assert wrong.status.status_code is StatusCode.UNSET
+    assert wrong.attributes["error.type"] == "bad_request"
+    assert wrong.attributes["http.response.status_code"] == 400
+    assert failed.status.status_code is StatusCode.ERROR
+    assert failed.attributes["error.type"] == "store_unavailable"
+    assert lines[0]["trace_id"] == f"{failed.context.trace_id:032x}"
+
+
+def test_the_span_of_a_model_names_it_and_its_tokens(notes_pack, monkeypatch):
+    with ModelServer() as api:
+        api.will(text("Every night at two. [1]"), messages_api.status(400))
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", api.url)
+        with spans_of(notes_pack) as (client, finished):
+            for question in ("When is the database backed up?", "How is a restore tested?"):
+                assert client.post("/v1/ask", json={"question": question}).status_code == 200
+            answered, failed = [span for span in finished() if span.name.startswith("chat ")]
+    assert answered.kind is SpanKind.CLIENT
+    assert answered.attributes["gen_ai.operation.name"] == "chat"
+    assert answered.attributes["gen_ai.provider.name"] == "anthropic"
+    assert answered.name == f"chat {answered.attributes['gen_ai.request.model']}"
+    assert answered.attributes["gen_ai.usage.input_tokens"] > 0
+    assert answered.attributes["gen_ai.usage.output_tokens"] > 0
+    assert answered.status.status_code is StatusCode.UNSET
+    assert failed.status.status_code is StatusCode.ERROR
+    assert failed.attributes["error.type"]
+
+
+def test_a_log_line_has_the_callers_trace_and_the_record_of_the_question(client):
+    headers = {"traceparent": PARENT}
+    answer = client.post("/v1/search", json={"query": "signing key"}, headers=headers)
+    client.post("/v1/search", json={"query": "key"}, headers={"traceparent": "00-x"})
+    first, second = [line for line in log_lines(client) if line["event"] == "request"][-2:]
+    assert first["trace_id"] == PARENT.split("-")[1]
+    assert first["record"] == answer.json()["trace_id"]
+    assert "trace_id" not in second
 
 
 def test_ready_means_models_loaded_and_stores_there(notes_pack, monkeypatch):

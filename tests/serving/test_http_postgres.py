@@ -10,6 +10,7 @@ from packwise.serving import models
 from packwise.serving.limits import Limits
 from postgres_servers import Schema
 from serving_world import SECRETS, TENANTS, client_of, key_ring, write_tenants
+from tests_world import wait_until
 
 
 def node(tenant, title, summary, **more):
@@ -105,3 +106,25 @@ def test_no_answer_or_log_line_quotes_the_place_of_the_database(served):
     for text in told:
         assert place not in text
         assert "search_path" not in text
+
+
+def test_a_database_with_nodes_alone_is_served():
+    schema = Schema("plain")
+    try:
+        init_nodes(schema.url, NodesSchema(384, role=schema.role))
+        with KnowledgeVerseAdapter(schema.url) as adapter:
+            adapter.add_nodes([node("acme", "customers.email", "customer email address")])
+        with client_of(f"only={schema.url}") as client:
+            wait_until(lambda: client.get("/readyz").status_code == 200, "it is ready")
+            body = {"query": "customer email address", "tenant": "acme", "types": ["field"]}
+            found = client.post("/v1/nodes:search", json=body).json()["nodes"]
+            assert found[0]["title"] == "customers.email"
+            assert 0 < found[0]["scores"]["relevance"] < 1
+            none = client.post("/v1/nodes:search", json={**body, "min_score": 1.0}).json()
+            assert none["nodes"] == []
+            assert client.post("/v1/search", json={"query": "email"}).json()["hits"] == []
+            counted = client.get("/v1/nodes:metrics").json()
+            assert counted["searches"]["hybrid"]["calls"] == 2
+            assert counted["cache_hit_rate"] == 0.5
+    finally:
+        schema.drop()

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import packwise
-from packwise.serving import models
+from packwise.serving import article_models, models
 
 
 def events(response):
@@ -27,6 +27,9 @@ def test_search_sends_what_the_command_line_prints(client, notes_pack):
     assert answer.status_code == 200
     sent = answer.json()
     models.SearchResponse.model_validate(sent)
+    for hit in sent["hits"]:
+        assert hit.pop("lang") == "en"
+        hit.pop("metadata")
     assert sent["hits"] == printed["hits"]
     assert sent["confidence"] == printed["confidence"]
     assert set(printed) <= set(sent)
@@ -104,6 +107,15 @@ def test_a_stream_ends_with_the_whole_answer(client):
     models.AskResponse.model_validate(answer)
 
 
+def test_a_follow_up_says_first_how_it_was_understood(client):
+    asked = {"question": "and a backup?", "earlier": ["What is a mirror?"], "extractive": True}
+    first, *pieces, (_, answer) = events(client.post("/v1/ask", json={**asked, "stream": True}))
+    assert first == ("question", {"text": "What is a backup?"})
+    assert {name for name, _ in pieces} == {"piece"}
+    assert answer["question"] == "What is a backup?"
+    assert client.post("/v1/ask", json=asked).json()["question"] == "What is a backup?"
+
+
 def test_a_question_the_store_holds_nothing_on_is_gated(client):
     asked = {"question": "Who won the chess championship in 1972?", "threshold": 0.9}
     sent = client.post("/v1/ask", json=asked).json()
@@ -176,7 +188,7 @@ def test_several_stores_are_asked_by_name(notes_pack, tenants_pack):
 
     with client_of(notes_pack, f"firms={tenants_pack}") as both:
         listed = both.get("/v1/stores").json()
-        models.StoreList.model_validate(listed)
+        article_models.StoreList.model_validate(listed)
         assert [store["name"] for store in listed["stores"]] == ["my-pack", "firms"]
         asked = {"query": "the launch in March", "k": 1}
         assert both.post("/v1/search", json=asked).json()["store"] == "my-pack"

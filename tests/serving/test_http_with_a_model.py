@@ -30,6 +30,7 @@ def events(response):
     return [
         (block.split("\n")[0].removeprefix("event: "), json.loads(block.split("data: ", 1)[1]))
         for block in response.text.strip().split("\n\n")
+        if not block.startswith(":")  # a slow machine is waited for
     ]
 
 

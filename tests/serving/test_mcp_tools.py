@@ -1,6 +1,7 @@
 """A real MCP client drives the tools, over standard input and output and over HTTP."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -10,10 +11,16 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from packwise.models.tokens import token_counter
 from serving_world import SECRETS, TENANTS, RunningServer, key_ring
 from tests_world import PATIENCE
 
-TOOLS = {"search_knowledge", "get_context", "ask", "list_packs", "read_article"}
+TOOLS = {"search_knowledge", "get_context", "ask", "list_packs", "read_article", "neighbours"}
+
+
+def tokens(value):
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return token_counter("gpt-4o").count(text)
 
 
 async def drive(client):
@@ -22,9 +29,17 @@ async def drive(client):
     assert {tool.name for tool in listed.tools} == TOOLS
     for tool in listed.tools:
         assert tool.description
+        assert "  " not in tool.description, "indentation of the code"
         assert tool.input_schema["type"] == "object"
         assert tool.output_schema is not None
         assert tool.annotations.read_only_hint
+
+    # What every conversation pays before the first call.
+    schemas = sum(tokens(tool.output_schema) for tool in listed.tools)
+    whole = sum(tokens(tool.model_dump(by_alias=True, exclude_none=True)) for tool in listed.tools)
+    print(f"output schemas: {schemas} tokens, all of the tools: {whole} tokens")
+    assert schemas < 1000
+    assert whole < 2400
 
     packs = (await client.call_tool("list_packs", {})).structured_content["packs"]
     assert packs[0]["name"] == "my-pack"
@@ -34,15 +49,27 @@ async def drive(client):
         await client.call_tool("search_knowledge", {"query": "rotate the signing key", "k": 3})
     ).structured_content
     assert len(found["passages"]) == 3
-    assert found["passages"][0]["source"]["title"] == "Signing keys"
-    assert found["sources"][0] == "Signing keys"
+    assert found["passages"][0]["title"] == "Signing keys"
+    assert "url" not in found["passages"][0], "what is empty is left out"
+    assert found["covered"] is True
     assert 0 < found["confidence"] <= 1
+    few = await client.call_tool(
+        "search_knowledge", {"query": "rotate the signing key", "k": 5, "budget": 200}
+    )
+    assert 0 < tokens(few.content[0].text) <= 200
+    assert few.structured_content["left_out"] > 0
 
     packed = (
         await client.call_tool("get_context", {"question": "What is signed?", "budget": 150})
     ).structured_content
     assert 0 < packed["tokens"] <= 150
-    assert packed["citations"]
+    assert packed["citations"][0]["document"]
+    assert f"[{packed['citations'][0]['marker']}]" in packed["text"]
+    for budget in (120, 200, 400):
+        within = await client.call_tool(
+            "get_context", {"question": "What is signed?", "budget": budget}
+        )
+        assert tokens(within.content[0].text) <= budget
     assert packed["confidence"] > 0
 
     answer = await client.call_tool("ask", {"question": "When is the database backed up?"})
@@ -51,19 +78,55 @@ async def drive(client):
     assert "two o'clock" in said["answer"]
     assert said["sources"] == ["Backups"]
     assert said["citations"][0]["marker"] == 1
-    assert said["answer"] in answer.content[0].text.encode().decode("unicode_escape")
+    assert json.loads(answer.content[0].text) == said
+    assert tokens(answer.content[0].text) < 250
+
+    wrong = await client.call_tool("search_knowledge", {"query": "x", "k": "many"})
+    assert wrong.is_error
+    assert wrong.content[0].text.startswith("wrong arguments of search_knowledge: k: ")
+    wrong = await client.call_tool("ask", {"question": "Who?", "store": "another"})
+    assert wrong.is_error
+    assert wrong.content[0].text.startswith("wrong arguments of ask: store; it takes question, ")
+    assert "\n" not in wrong.content[0].text
 
     article = (
         await client.call_tool("read_article", {"title": "backups", "characters": 50})
     ).structured_content
     assert len(article["text"]) == 50
     assert article["characters"] > 200
-    assert article["sources"] == ["Backups"]
+
+    around = (await client.call_tool("neighbours", {"name": "Signing keys"})).structured_content
+    assert around["name"] == "Signing keys"
+    assert {entry["document"] for entry in around["articles"]} & {"guides/releases.md", "index.md"}
+    assert all(entry["relation"] for entry in around["articles"])
+
+    listed = await client.list_resources()
+    assert [str(entry.uri) for entry in listed.resources] == ["packwise://my-pack"]
+    templates = await client.list_resource_templates()
+    assert {t.uri_template for t in templates.resource_templates} == {
+        "packwise://{pack}",
+        "packwise://{pack}/{+document}",
+    }
+    overview = await client.read_resource("packwise://my-pack")
+    assert "- Signing keys" in overview.contents[0].text
+    text = (await client.read_resource("packwise://my-pack/guides/keys.md")).contents[0].text
+    assert "signing key" in text
+
+    prompts = await client.list_prompts()
+    assert {prompt.name for prompt in prompts.prompts} == {"answer_from_pack", "explore_pack"}
+    prompt = await client.get_prompt(
+        "answer_from_pack", {"question": "When is the database backed up?"}
+    )
+    assert "two o'clock" in prompt.messages[0].content.text
+    prompt = await client.get_prompt("explore_pack", {"pack": "my-pack"})
+    assert "Signing keys" in prompt.messages[0].content.text
 
     for name, arguments, word in (
-        ("read_article", {"title": "No such article"}, "no such article"),
+        ("read_article", {"title": "Sining keys"}, "similar titles: Signing keys"),
+        ("read_article", {"title": "rotation of keys"}, "Signing keys"),
+        ("neighbours", {"name": "Zanzibar"}, "no article or name 'Zanzibar'"),
         ("ask", {"question": "  "}, "empty"),
-        ("search_knowledge", {"query": "x", "pack": "nowhere"}, "no such store"),
+        ("search_knowledge", {"query": "x", "pack": "nowhere"}, "the packs are: my-pack"),
         ("search_knowledge", {"query": "x", "k": 0}, "k"),
     ):
         wrong = await client.call_tool(name, arguments)
@@ -98,6 +161,8 @@ def test_over_http(notes_pack):
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             told = elsewhere.post(server.url, json=call, headers={"Host": "evil.example"})
             assert told.status_code == 421
+            stream = elsewhere.get(server.url, headers={"Accept": "text/event-stream"})
+            assert stream.status_code == 405, "a stream that waits for ever is not offered"
         assert server.stop() == 0
 
 
@@ -120,6 +185,8 @@ def test_over_http_a_key_decides_what_the_tools_see(tenants_pack, tmp_path):
             ("get_context", {"question": "where is the launch?"}),
             ("ask", {"question": "where is the launch?"}),
             *(("read_article", {"title": name}) for name in TENANTS),
+            *(("neighbours", {"name": name}) for name in (*TENANTS, "Harbour City")),
+            ("read_article", {"title": "plan"}),
         ]
         async with (
             httpx2.AsyncClient(headers=sent, timeout=PATIENCE) as http,
@@ -127,6 +194,10 @@ def test_over_http_a_key_decides_what_the_tools_see(tenants_pack, tmp_path):
         ):
             for name, arguments in calls:
                 shown += str(await client.call_tool(name, arguments)).lower()
+            shown += str(await client.read_resource("packwise://shared")).lower()
+            prompt = {"question": "where is the launch?"}
+            shown += str(await client.get_prompt("answer_from_pack", prompt)).lower()
+            shown += str(await client.get_prompt("explore_pack", {})).lower()
         return shown
 
     with RunningServer(

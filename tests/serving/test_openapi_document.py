@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 import schemathesis
@@ -40,6 +41,28 @@ def test_every_reference_leads_somewhere():
         assert name in schemas
 
 
+def test_a_generated_client_gets_plain_names_groups_and_types():
+    operations = [op for entry in document()["paths"].values() for op in entry.values()]
+    names = [operation["operationId"] for operation in operations]
+    assert len(names) == len(set(names))
+    assert {"ask", "get_article", "create_upload", "search_nodes"} <= set(names)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)
+    for operation in operations:
+        assert len(operation["tags"]) == 1, operation["operationId"]
+        for status, response in operation["responses"].items():
+            content = response["content"]
+            assert all(entry.get("schema") for entry in content.values()), operation["operationId"]
+            if status[0] not in "23":
+                assert list(content) == ["application/json"], operation["operationId"]
+
+
+def test_an_error_of_a_route_that_returns_text_is_json(tenants):
+    client, _ = tenants
+    refused = client.get("/metrics")
+    assert refused.status_code == 401
+    assert refused.headers["content-type"] == "application/json"
+
+
 def test_the_page_of_it_asks_nobody_else(client):
     page = client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
@@ -52,9 +75,10 @@ def test_the_page_of_it_asks_nobody_else(client):
 
 
 @pytest.fixture(scope="module")
-def operations(notes_pack):
+def operations(notes_pack, tmp_path_factory):
     """Every operation of a running server, as schemathesis reads them from its document."""
-    with RunningServer(str(notes_pack), "--rate", "0") as server:
+    pack = shutil.copytree(notes_pack, tmp_path_factory.mktemp("fuzzed") / "my-pack")
+    with RunningServer(str(pack), "--rate", "0") as server:
         schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
         yield {found.ok().label: found.ok() for found in schema.get_all_operations()}
 

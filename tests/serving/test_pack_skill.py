@@ -56,6 +56,31 @@ def test_its_commands_run_as_they_stand(notes_pack, tmp_path, monkeypatch):
         assert "vaultctl" in done.stdout
 
 
+def test_it_says_what_the_pack_is_about(tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text(
+        "# Welcome\n\nVaultctl is a tool that signs releases. Press CTRL to go on.\n"
+    )
+    for name in ("Mirrors", "Backups", "Releases"):
+        (docs / f"{name}.md").write_text(
+            f"# {name}\n\nWith Vaultctl, {name.lower()} take a minute. Press CTRL to go on.\n"
+        )
+    build_pack([str(docs)], str(tmp_path / "pack"))
+    made = write_skill(str(tmp_path / "pack"), tmp_path / "made")
+    assert made.description.startswith("Vaultctl is a tool that signs releases. ")
+    assert "4 articles about Vaultctl" in made.description
+    assert "Mirrors" in made.description
+    assert "CTRL" not in (made.folder / "SKILL.md").read_text()
+    given = write_skill(
+        str(tmp_path / "pack"), tmp_path / "given", description="All of *our*\nkeys"
+    )
+    assert read(given.folder)[0]["description"] == "All of our keys"
+    for wrong in ("", "x" * 1100):
+        with pytest.raises(UsageError):
+            write_skill(str(tmp_path / "pack"), tmp_path / "wrong", description=wrong)
+
+
 @given(st.text(max_size=100))
 def test_a_name_made_of_any_folder_is_a_good_name(folder):
     name = skills._name_from(folder)
@@ -99,7 +124,7 @@ def test_the_command_writes_replaces_and_says_where(notes_pack, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["our-notes"]
 
 
-def test_a_skill_tells_the_threshold_that_counts_and_no_names_where_there_are_none(
+def test_a_skill_tells_the_threshold_that_counts_and_no_name_where_there_is_none(
     notes_pack, tmp_path
 ):
     plain = (write_skill(str(notes_pack), tmp_path / "a").folder / "SKILL.md").read_text("utf-8")
@@ -110,4 +135,4 @@ def test_a_skill_tells_the_threshold_that_counts_and_no_names_where_there_are_no
     (tmp_path / "one.md").write_text("# Backups\n\nThe database is backed up every night.\n")
     build_pack([str(tmp_path / "one.md")], str(tmp_path / "nameless"))
     nameless = write_skill(str(tmp_path / "nameless"), tmp_path / "c")
-    assert nameless.description.endswith("questions about Backups.")
+    assert nameless.description.endswith("questions on Backups.")

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from messages_api import ModelServer, text
 from packwise.cli import app
-from packwise.errors import StoreMissing, UsageError
+from packwise.errors import NotAStore, StoreMissing, UsageError
 from packwise.serving.keys import KeyRing
 from serving_world import RunningServer
 from tests_world import PATIENCE, wait_until
@@ -68,7 +68,14 @@ def test_a_port_that_is_taken_and_a_store_that_is_not_there_are_one_line(notes_p
         assert "--port" in str(done.exception)
     done = CliRunner().invoke(app, ["serve", str(tmp_path / "nothing"), "--port", "0"])
     assert isinstance(done.exception, StoreMissing)
-    assert CliRunner().invoke(app, ["serve"]).exit_code == 2
+
+
+def test_a_folder_without_packs_is_not_served_unless_it_is_empty(tmp_path, monkeypatch):
+    (tmp_path / "letter.txt").write_text("Not a pack.")
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["serve", "--port", "0"])
+    assert isinstance(done.exception, NotAStore)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["letter.txt"]
 
 
 def test_told_to_stop_it_finishes_what_runs_and_exits_with_0(notes_pack):

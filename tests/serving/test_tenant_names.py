@@ -208,6 +208,23 @@ def test_over_mcp_too(spellings):
         results = asyncio.run(told(server.url))
     shown = json.dumps([result.structured_content for result in results])
     shown += "".join(part.text for result in results for part in result.content)
+    # An error repeats the title that was asked for.
+    for title in (*DOCUMENTS, "The Quixnard Treaty"):
+        shown = shown.replace(f"no article '{title}'", "")
     assert "Harbor-Town" in shown
     for word in HIDDEN:
         assert word not in shown, word
+
+
+def test_scores_do_not_tell_whether_a_word_exists_elsewhere(client, spellings):
+    headers = spellings[2]["acme"]
+    found = []
+    for word in ("quixnard", "zzqxnard"):  # One that only another tenant wrote, and none.
+        asked = {"query": f"harbour {word}", "mode": "keyword"}
+        answer = client.post("/v1/search", json=asked, headers=headers).json()
+        assert answer["hits"]
+        scores = [hit["scores"] for hit in answer["hits"]]
+        asked = {"question": f"harbour {word}", "mode": "keyword", "threshold": 0}
+        more = client.post("/v1/ask", json=asked, headers=headers).json()
+        found.append((scores, answer["confidence"], more["probability"], more["confidence"]))
+    assert found[0] == found[1]

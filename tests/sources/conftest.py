@@ -100,3 +100,11 @@ class Opened:
 @pytest.fixture(scope="session")
 def opened() -> type[Opened]:
     return Opened
+
+
+@pytest.fixture
+def read_file(folder, opened):
+    def read(name, content):
+        return opened(folder({name: content})).documents[name]
+
+    return read

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.sources import jsonl
+from packwise.sources import SourceFile, jsonl
+from packwise.sources.readers import reader_of
 
 WORDS = [
     first + middle + last for first in "bdgklm" for middle in ("an", "ero", "il") for last in "ktz"
@@ -134,7 +135,7 @@ def test_rows_of_any_text_are_documents_or_problems(text, title, metadata):
         path.write_text(
             json.dumps({"id": 1, "text": text, "title": title, "metadata": metadata}) + "\n"
         )
-        (entry,) = jsonl.rows(path, "rows.jsonl")
+        (entry,) = jsonl.rows(SourceFile(path, "", "rows.jsonl", reader_of("rows")))
     if (text.strip() or title.strip()) == "":
         assert "neither text nor a title" in str(entry)
         return

@@ -237,7 +237,7 @@ def test_hostile_html_does_not_exhaust_the_stack(tmp_path):
     assert document.text == "deep"
 
 
-@pytest.mark.parametrize("name", ["nowhere", "python:cookbook", "https://example.org/page"])
+@pytest.mark.parametrize("name", ["nowhere", "python:cookbook", "https://"])
 def test_what_is_no_source_is_said_in_one_line(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SourceError) as error:

@@ -105,3 +105,45 @@ def test_an_unclosed_list_and_a_list_in_a_cell_do_not_mix(read, blocks):
     body = "<table><tr><td>a<ul><li>b</ul></td></tr></table><ul><li>c<ol><li>d</ul><p>e"
     document = read("html", page(body))
     assert blocks(document) == [("table", "a b"), ("list", "- c\n  1. d"), ("text", "e")]
+
+
+def test_of_several_first_headings_none_is_the_title(read):
+    document = read(
+        "html", page("<h1>1. One</h1><p>a<h1>2. Two</h1><p>b", "<title>All — Site</title>")
+    )
+    assert document.title == "All"
+    assert [section.path for section in document.sections] == [("1. One",), ("2. Two",)]
+
+
+def test_what_is_named_like_navigation_goes_if_it_is_little_else_than_links(read):
+    links = "".join(f"<li><a href=p{i}.html>Page {i}</a>" for i in range(5))
+    body = (
+        f"<div class='left-sidebar'>Project 1.2<ul>{links}</ul></div>"
+        f"<div id=main-menu><ul>{links}</ul></div><div class=sphinxsidebar>Version 1.2</div>"
+        "<div class='with-sidebar'><p>A page with a <a href=b.html>link</a> and some text.</div>"
+        f"<ul>{links}</ul>"
+    )
+    document = read("html", page(body))
+    assert document.text.startswith("A page with a link and some text.")
+    # A list of links that nothing calls navigation may be what a reader looks for.
+    assert document.text.count("Page 3") == 1
+
+
+def test_the_contents_of_a_page_are_no_text_of_it(read):
+    links = "".join(f"<li><a href=#s{i}>Question {i}?</a>" for i in range(4))
+    sections = "".join(f"<h2 id=s{i}>Question {i}?</h2><p>Answer {i}." for i in range(4))
+    document = read("html", page(f"<h1>FAQ</h1><ul>{links}</ul>{sections}"))
+    assert document.text.count("Question 2?") == 1
+    mixed = read("html", page(f"<ul>{links}<li>and <a href=#s9>more</a></ul>{sections}"))
+    assert mixed.text.count("Question 2?") == 2
+
+
+def test_the_element_with_most_of_the_text_is_the_content(read):
+    body = (
+        "<table><tr><td>Site, its address and its slogan</td></tr></table>"
+        "<div class=body><p>" + "What the page is about. " * 5 + "</div><p>Printed on paper."
+    )
+    document = read("html", page(body))
+    assert document.text == ("What the page is about. " * 5).strip()
+    short = read("html", page("<div class=body><p>Short.</div><p>" + "All the rest. " * 9))
+    assert "All the rest." in short.text

@@ -4,7 +4,8 @@ import gzip
 import json
 import tracemalloc
 
-from packwise.sources import jsonl, open_source
+from packwise.sources import SourceFile, jsonl, open_source
+from packwise.sources.readers import reader_of
 
 
 def write_rows(path, rows):
@@ -60,7 +61,9 @@ def test_rows_are_streamed(tmp_path):
         tmp_path / "corpus.jsonl.gz", ({"_id": n, "text": "x" * 20_000} for n in range(500))
     )
     tracemalloc.start()
-    count = sum(len(entry.id) > 0 for entry in jsonl.rows(path, "corpus"))
+    count = sum(
+        len(entry.id) > 0 for entry in jsonl.rows(SourceFile(path, "", "corpus", reader_of("rows")))
+    )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert count == 500

@@ -143,3 +143,30 @@ def test_a_text_too_large_for_docutils_keeps_its_structure(read, blocks, monkeyp
         ("text", "Kept."),
     ]
     assert [link.href for link in document.links] == ["x.rst"]
+
+
+def test_directives_that_only_sphinx_can_fill_leave_nothing(read):
+    text = (
+        "Keys\n====\n\n.. automodule:: keys\n   :members:\n\n.. autoclass:: keys.Key\n\n"
+        "   A key of its own.\n\n.. autofunction:: keys.load\n\nAfter.\n"
+    )
+    document = read("rst", text)
+    assert "automodule" not in document.text
+    assert "keys.load" not in document.text
+    assert "A key of its own." in document.text
+    assert document.text.endswith("After.")
+
+
+def test_code_in_tabs_is_code_under_the_name_of_its_file(read, blocks):
+    text = (
+        "Set it:\n\n.. tabs::\n\n    .. code-tab:: toml\n        :caption: pyproject.toml\n\n"
+        "        [tool.coverage.run]\n        branch = true\n\n    .. code-tab:: ini\n\n"
+        "        [run]\n        branch = True\n"
+    )
+    assert blocks(read("rst", text)) == [
+        ("text", "Set it:"),
+        ("text", "pyproject.toml"),
+        ("code", "[tool.coverage.run]\nbranch = true"),
+        ("text", "ini"),
+        ("code", "[run]\nbranch = True"),
+    ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from packwise.errors import SourceError
-from packwise.sources import Item, Problem, files, open_source
+from packwise.sources import Item, Problem, decoding, open_source
 
 
 def reasons(found):
@@ -32,11 +32,12 @@ def test_binary_files_are_reported_whatever_they_are_called(folder, opened):
 
 
 def test_a_few_broken_bytes_are_replaced_with_a_warning(folder, opened):
-    found = opened(folder({"a.md": b"caf\xe9 and more words of text", "b.md": "fine"}))
+    broken = "Größe über alles, ".encode() + b"\xff and more words of text"
+    found = opened(folder({"a.md": broken, "b.md": "fine"}))
     assert not found.problems
     assert found.items["a.md"].warning == "one byte is not UTF-8: replaced"
     assert found.items["b.md"].warning == ""
-    assert found.documents["a.md"].text == "caf\ufffd and more words of text"
+    assert found.documents["a.md"].text == "Größe über alles, \ufffd and more words of text"
 
 
 def test_marks_and_declarations_say_the_encoding(folder, opened):
@@ -62,7 +63,7 @@ def test_marks_and_declarations_say_the_encoding(folder, opened):
 
 
 def test_a_file_over_the_limit_is_reported(folder, opened, monkeypatch):
-    monkeypatch.setattr(files, "SIZE_LIMIT", 2 << 20)
+    monkeypatch.setattr(decoding, "SIZE_LIMIT", 2 << 20)
     found = opened(folder({"big.txt": b"word " * (1 << 19), "small.txt": "text"}))
     assert list(found.items) == ["small.txt"]
     assert reasons(found) == {"big.txt": "is larger than 2 MiB (2 MiB)"}

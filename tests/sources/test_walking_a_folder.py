@@ -13,11 +13,17 @@ from packwise.sources.ignore import IgnoreRules
 
 def test_files_come_in_a_fixed_order_with_readable_suffixes_only(folder):
     root = folder(
-        {"b.md": "x", "a/z.TXT": "x", "a.html": "x", "c.py": "x", "Makefile": "x", "d.tar.gz": "x"}
-    )
+        {"b.md": "x", "a/z.TXT": "x", "a.html": "x", "c.xyz": "x", "Makefile": "x", "d.tar.gz": "x",
+         "id_rsa": "x"}
+    )  # fmt: skip
     source = open_source(str(root))
     assert list(source.ids()) == ["a.html", "a/z.TXT", "b.md"]
-    assert source.skipped == {".py": 1, ".tar.gz": 1, "no suffix": 1}
+    assert source.skipped == {
+        ".tar.gz": 1,
+        ".xyz": 1,
+        "named like credentials": 1,
+        "no suffix": 1,
+    }
 
 
 def test_built_in_rules_can_be_taken_back(folder):
@@ -117,7 +123,7 @@ def test_a_name_that_is_no_utf8_can_be_stored(folder, opened):
     assert list(found.documents) == ["a.md", "caf\ufffd.md"]
 
 
-@pytest.mark.parametrize("files", [{}, {"a.py": "x"}, {".hidden.md": "x"}])
+@pytest.mark.parametrize("files", [{}, {"a.xyz": "x"}, {".hidden.md": "x"}])
 def test_a_folder_without_documents_is_refused(files, folder):
     root = folder(files)
     with pytest.raises(SourceError, match="no documents") as refused:
@@ -181,3 +187,12 @@ def test_ignore_rules_mean_what_they_mean_to_git(rules, folder):
     assert {
         f"{place}{name}" for place in places for name in names if kept(place + name)
     } == expected
+
+
+def test_a_site_made_by_sphinx_is_read_without_its_sources_and_lists_of_links(folder):
+    made = ["index.html", "genindex.html", "genindex-A.html", "search.html", "_sources/index.txt"]
+    files = dict.fromkeys((*made, "sub/search.html"), "x")
+    root = folder({**files, "searchindex.js": ""})
+    assert list(open_source(str(root)).ids()) == ["index.html", "sub/search.html"]
+    (root / "searchindex.js").unlink()
+    assert len(list(open_source(str(root)).ids())) == len(files)

@@ -75,6 +75,7 @@ def make(
             metadata=metadata or {},
             lead=f"announced:\u0000{i}" if i else "",
             blocks=(Block(BlockKind.LIST if i else BlockKind.TEXT, start, end),) if end else (),
+            place=f"page {i}" if i else "",
         )
         for i, (start, end) in enumerate(spans)
     ]

@@ -12,6 +12,7 @@ from store_world import fill, make
 from packwise.errors import StoreFull
 from packwise.stores.durable import raise_if_full, writing
 from packwise.stores.pack import index
+from packwise.stores.pack.copy import copy_pack
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
 
 SMALL = [make(f"small-{i}", f"A few words {i}.") for i in range(5)]
@@ -46,6 +47,14 @@ def small_disk(tmp_path):
 def contents(folder) -> dict:
     with open_pack(folder) as store:
         return {s.id: store.document(s.id) for s in store.documents()}
+
+
+def test_a_disk_that_fills_up_while_a_pack_is_copied_to_it(small_disk, tmp_path):
+    with create_or_open_pack(tmp_path / "pack") as store:
+        fill(store, large(400))
+    with pytest.raises(StoreFull):
+        copy_pack(tmp_path / "pack", small_disk(1) / "copy")
+    assert validate(tmp_path / "pack") == []
 
 
 def test_a_disk_that_fills_up_while_staging(small_disk):

@@ -67,11 +67,11 @@ class Run:
     process: subprocess.Popen
 
     @classmethod
-    def start(cls, folder: Path) -> "Run":
+    def start(cls, folder: Path, program: str = CHILD) -> "Run":
         here = [path for path in sys.path if path]
         return cls(
             subprocess.Popen(
-                [sys.executable, "-c", CHILD, str(folder), *here],
+                [sys.executable, "-c", program, str(folder), *here],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -187,6 +187,33 @@ def test_killed_while_committing(old_pack, durations, tmp_path):
             assert validate(folder) == []
             assert len(list((folder / "index").iterdir())) == 1
     assert states[0] == "old"
+
+
+KILLED_AFTER_COMMIT = """
+import os, signal, sys
+sys.path[:0] = sys.argv[2:]
+from packwise.stores.pack.writer import PackWriter
+PackWriter._tidy = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from test_pack_survives_kills import build
+build(sys.argv[1])
+"""
+
+
+def test_the_next_build_tidies_up_after_a_kill_right_after_the_commit(old_pack, tmp_path):
+    folder = tmp_path / "pack"
+    shutil.copytree(old_pack, folder)
+    run = Run.start(folder, KILLED_AFTER_COMMIT)
+    run.next("staging")
+    run.next("staged")
+    run.commit()
+    assert run.process.wait() == -signal.SIGKILL
+    run.process.communicate()
+    assert state_of(folder) == "new"
+    assert validate(folder) != [], "the manifest is still the old one"
+    assert Run.start(folder).finish() == 0
+    assert validate(folder) == []
+    assert (folder / "checksums.json").exists()
+    assert len(list((folder / "index").iterdir())) == 1
 
 
 def test_a_killed_first_build_goes_on_where_it_stopped(tmp_path):

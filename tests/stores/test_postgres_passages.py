@@ -52,7 +52,7 @@ def test_tables_from_before_blocks_were_stored_are_read_and_get_them_at_the_next
         connection.execute("DELETE FROM packwise_migrations WHERE name = 'layouts'")
     with closing(open_store(schema.url)) as store:
         found = [passage for _, passage in store.document_passages("note")]
-        assert found == [replace(passage, lead="", blocks=()) for passage in passages]
+        assert found == [replace(passage, lead="", blocks=(), place="") for passage in passages]
     with closing(create_or_open_store(schema.url)) as store:
         fill(store, [(replace(document, source_hash="read again"), passages)])
         assert [passage for _, passage in store.document_passages("note")] == passages

@@ -1,4 +1,4 @@
-"""Three nodes, two replicas: one node dies, and nobody who searches notices."""
+"""Three nodes, two replicas: one node dies and comes back, and no one who searches notices."""
 
 import threading
 import time
@@ -26,6 +26,17 @@ def nodes():
     finally:
         for node in started:
             node.stop()
+
+
+def all_active(client) -> bool:
+    """Whether a node sees every replica of every collection at work."""
+    for collection in client.get_collections().collections:
+        about = client.http.distributed_api.collection_cluster_info(collection.name).result
+        if about.shard_transfers:
+            return False
+        if any(shard.state != "Active" for shard in [*about.local_shards, *about.remote_shards]):
+            return False
+    return True
 
 
 @pytest.mark.slow
@@ -71,5 +82,11 @@ def test_a_node_dies_while_others_search_and_nothing_is_lost(nodes):
         assert len(list(store.documents())) == 40
         fill(store, [*documents, make("late", "written with one node gone")])
         assert [s.id for s in store.documents()][-1] == "late"
+    nodes[0].start()  # it missed a build
+    wait_until(lambda: all(map(all_active, clients)), "the node that died has caught up")
+    nodes[1].kill()
+    with open_store(location) as store:
+        assert len(list(store.documents())) == 41
+        assert len(store.vector_search(vector_of("q"), 99)) == 41
     for client in clients:
         client.close()

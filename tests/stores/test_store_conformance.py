@@ -25,6 +25,7 @@ from packwise.candidates import Filter
 from packwise.errors import EmbedderMismatch, StoreBusy
 from packwise.language.analyzer import terms
 from packwise.library import Library
+from packwise.reading.passage_reading import READING_RULES, reading_of, stored_reading
 from packwise.stores import bm25
 from tests_world import PATIENCE
 
@@ -52,6 +53,15 @@ def test_documents_come_back_as_they_were_given(fruits):
     assert [summary.passages for summary in fruits.documents()] == [2, 1, 1]
     assert fruits.document("fruit") is None
     assert fruits.document_passages("fruit") == []
+
+
+def test_passages_come_back_with_their_readings(fruits):
+    for summary in fruits.documents():
+        for _, passage in fruits.document_passages(summary.id):
+            unread = replace(passage, reading="")
+            assert passage.reading.startswith(f"{READING_RULES}:")
+            assert passage.reading == stored_reading(unread)
+            assert reading_of(passage).units == reading_of(unread).units
 
 
 def test_info_tells_what_is_held(fruits):
@@ -183,7 +193,7 @@ def test_keyword_scores_follow_the_one_formula(fruits):
     asked = terms("apple orchard trees volcano apples orchards")
     assert len(set(asked)) < len(asked)
     statistics = fruits.term_statistics(asked)
-    texts = {p.id: terms(p.indexed_text) for _, ps in FRUITS for p in ps}
+    texts = {p.id: terms(p.indexed_text, p.lang) for _, ps in FRUITS for p in ps}
     average = sum(map(len, texts.values())) / len(texts)
     assert statistics.passages == 4
     assert statistics.average_length == pytest.approx(average)
@@ -199,6 +209,19 @@ def test_keyword_scores_follow_the_one_formula(fruits):
             expected += weight * count / (count + norm)
         assert match.score == pytest.approx(expected, rel=1e-6)
         assert 0 < match.score < bm25.bound(asked, statistics)
+
+
+def test_terms_are_those_of_the_documents_language(place):
+    store = place.build()
+    german = make("haus", "Viele Häuser stehen am Fluss.", lang="de")
+    chinese = make("zh", "河边的房子建于1890年。", lang="zh")
+    fill(store, [german, chinese, make("english", "Many houses stand here.")])
+    assert store.languages() == {"de": 1, "zh": 1, "en": 1}
+    assert found(store, store.keyword_search(terms("Haus", "de"), 5)) == ["haus#0"]
+    assert found(store, store.keyword_search(terms("房子", "zh"), 5)) == ["zh#0"]
+    assert found(store, store.keyword_search(terms("房子", "zh"), 5, Filter(lang="de"))) == []
+    fill(store, [german])
+    assert store.languages() == {"de": 1}
 
 
 def test_statistics_follow_what_is_stored(place):

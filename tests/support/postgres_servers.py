@@ -70,7 +70,7 @@ class Server:
             "unix_socket_directories": str(self.folder),
             "fsync": "off",
             "shared_buffers": "64MB",
-            "max_connections": "60",
+            "max_connections": "200",
             "shared_preload_libraries": self.preload,
             "log_min_messages": "fatal",
         }

@@ -96,23 +96,27 @@ class Qdrant:
             command += ["--uri", self.peer, *(["--bootstrap", leader] if leader else [])]
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
         environment.update({f"QDRANT__{name}": value for name, value in settings.items()})
-        root = os.geteuid() == 0
-        if root:
+        if os.geteuid() == 0:
             for path in [folder, *folder.rglob("*")]:
                 os.chown(path, NOBODY, NOBODY)
-        with (folder / "log").open("wb") as log:
+        self._command, self._environment = command, environment
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again with what it stored before it was killed."""
+        root = os.geteuid() == 0
+        with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=environment,
+                self._command,
+                cwd=self.folder,
+                env=self._environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 user=NOBODY if root else None,
                 group=NOBODY if root else None,
                 extra_groups=[] if root else None,
             )
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._api_key = api_key
         self.wait()
 
     def wait(self) -> None:

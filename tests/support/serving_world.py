@@ -15,12 +15,13 @@ from starlette.testclient import TestClient
 
 from packwise.library import open_library
 from packwise.retrieval.calibration import CALIBRATION, default_calibration
+from packwise.serving import server
 from packwise.serving.app import build_app
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.observability import Log
 from packwise.serving.store_registry import open_stores
-from tests_world import PATIENCE
+from tests_world import PATIENCE, wait_until
 
 # One word that only this tenant's, or this group's, documents hold.
 SECRETS = {
@@ -73,6 +74,23 @@ The quixnard launch is led by Petra Lindqvist from Harbour City.
 }
 
 
+@contextmanager
+def listening_server(pack, limits, keys=None):
+    """A server on a thread of its own, and its port."""
+    listening = server.bound_socket("127.0.0.1", 0)
+    app = build_app(open_stores([str(pack)]), limits=limits, log=Log(StringIO()), keys=keys)
+    running = server.server_of(app, limits)
+    thread = threading.Thread(target=lambda: running.run(sockets=[listening]))
+    thread.start()
+    try:
+        wait_until(lambda: running.started, "the server listens")
+        yield running, listening.getsockname()[1]
+    finally:
+        running.should_exit = True
+        thread.join(PATIENCE)
+        listening.close()
+
+
 def write_tenants(folder: Path) -> Path:
     for name, text in TENANTS.items():
         path = folder / name
@@ -82,7 +100,9 @@ def write_tenants(folder: Path) -> Path:
 
 
 @contextmanager
-def client_of(*stores, limits=None, keys=None, questions=False, telemetry=None, report=None):
+def client_of(
+    *stores, limits=None, keys=None, questions=False, telemetry=None, report=None, cors=()
+):
     """A client of a server in this process; ``client.log`` is what the server wrote."""
     out = StringIO()
     app = build_app(
@@ -92,6 +112,7 @@ def client_of(*stores, limits=None, keys=None, questions=False, telemetry=None, 
         log=Log(out, questions=questions),
         telemetry=telemetry,
         report=report,
+        cors=cors,
     )
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         client.log = out
@@ -109,11 +130,13 @@ def key_ring(folder: Path, **keys) -> tuple[KeyRing, dict[str, dict[str, str]]]:
 
 
 class RunningServer:
-    """``packwise serve`` (or ``mcp --http``) in a process of its own."""
+    """``packwise serve`` (or ``mcp --http``) in a process of its own, or in several."""
 
-    def __init__(self, *arguments: str, command: str = "serve", env=None) -> None:
+    def __init__(self, *arguments: str, command: str = "serve", env=None, workers: int = 1) -> None:
+        at = ["--port", "0", "--workers", str(workers)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "packwise", command, *arguments, "--port", "0"],
+            [sys.executable, "-m", "packwise", command, *arguments, *at],
+            start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -22,12 +22,13 @@ from packwise.candidates import (
 )
 from packwise.context.packer import Context, PackedPassage
 from packwise.documents import Passage
-from packwise.language.names import phrases
-from packwise.models.base import CrossEncoder, Embedder
+from packwise.language.names import Kind, phrases
+from packwise.language.untrusted import suspicions
+from packwise.models.base import CrossEncoder, Embedder, SpanReader
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.retrieval.calibration import Calibration
 from packwise.retrieval.documents import MAX_SECTIONS, MIN_RELEVANCE
-from packwise.retrieval.pipeline import Ranking
+from packwise.retrieval.ranking import Ranking
 from packwise.settings import Settings
 from packwise.stores.base import Key, Store
 from packwise.stores.knowledge import Entity
@@ -55,6 +56,10 @@ _CLOSEST_CHARACTERS = 300
 
 SYNTHESIS_MAX_TOKENS = 1024
 MOST_ENTITIES = 20
+_INSTRUCTIONS = frozenset(
+    "press click enter choose run use see note please try remember consider".split()
+)
+"""Verbs that begin an instruction and hardly ever a name."""
 MOST_FACTS = 20
 
 _NEIGHBOURS = 2
@@ -77,6 +82,8 @@ class Citation:
     section_path: tuple[str, ...]
     url: str
     text: str
+    place: str = ""
+    suspicious: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, passage: PackedPassage) -> Citation:
@@ -89,6 +96,8 @@ class Citation:
             section_path=passage.section_path,
             url=passage.url,
             text=passage.text,
+            place=passage.place,
+            suspicious=passage.suspicious,
         )
 
     @classmethod
@@ -103,10 +112,13 @@ class Citation:
             section_path=passage.section_path,
             url=passage.url,
             text=passage.text,
+            place=passage.place,
+            suspicious=suspicions(passage.indexed_text),
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "ids": list(self.ids), "section_path": list(self.section_path)}
+        lists = ("ids", "section_path", "suspicious")
+        return {**asdict(self), **{name: list(getattr(self, name)) for name in lists}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +164,17 @@ class Answer:
         """The titles of the cited documents, each once, in the order of first use."""
         return tuple(dict.fromkeys(c.title for c in self.citations if c.document))
 
+    def as_short_dict(self) -> dict[str, Any]:
+        """The answer as ``packwise ask --json`` prints it: ``as_dict`` without the trace and the
+        texts of the citations."""
+        whole = self.as_dict()
+        del whole["trace"]
+        kept = ("marker", "id", "document", "title", "section_path", "url", "place")
+        whole["citations"] = [{name: c[name] for name in kept} for c in whole["citations"]]
+        return whole
+
     def as_dict(self) -> dict[str, Any]:
-        """The answer as ``packwise ask --json`` prints it."""
+        """The answer as ``packwise ask --json --trace`` prints it."""
         trace = self.trace.as_dict() if self.trace is not None else {}
         trace["packing"] = self.context.trace.as_dict() if self.context is not None else None
         return {
@@ -251,6 +272,7 @@ class Tools:
     few_shot: Callable[[Path | None], FewShot] | None = None
     cross_encoder: Callable[[], CrossEncoder] | None = None
     calibration: Callable[[], Calibration] | None = None
+    span_reader: Callable[[], SpanReader | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,9 +380,16 @@ def _entities(question: str, keys: Sequence[Key], store: Store) -> list[str]:
             found.setdefault(entity.key, entity)
             named[entity.key] += 1
     asked = set(phrases(question))
+    shown = (e for e in found.values() if e.key in asked or not _is_instruction(e))
     # Stable: entities with equal counts keep the order of the passages.
-    ordered = sorted(found.values(), key=lambda e: (e.key not in asked, -named[e.key]))
+    ordered = sorted(shown, key=lambda e: (e.key not in asked, -named[e.key]))
     return [entity.label or entity.key for entity in ordered]
+
+
+def _is_instruction(entity: Entity) -> bool:
+    """Whether a capital only opened a sentence, as in "Press CTRL". Searches still use it."""
+    first, _, rest = entity.key.partition(" ")
+    return bool(rest) and entity.kind == Kind.NAME and first in _INSTRUCTIONS
 
 
 def _facts(keys: Sequence[Key], store: Store) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from packwise.answering import synthesis
 from packwise.answering.answer import (
@@ -29,15 +30,15 @@ from packwise.answering.answer import (
     refusal,
 )
 from packwise.answering.blocks import SourcePassage
-from packwise.answering.evidence import choose, citations_of, sources
+from packwise.answering.evidence import choose, citations_of, reading_model, sources
 from packwise.answering.extractive import ExtractedAnswer, extract
 from packwise.answering.few_shot import FewShotExample
 from packwise.answering.synthesis import WrittenAnswer
 from packwise.candidates import EXPANSIONS, Candidate
 from packwise.context.packer import Context, pack
 from packwise.errors import ModelError, SettingError, UsageError
-from packwise.language.analyzer import terms
-from packwise.models.base import CrossEncoder, TokenCounter
+from packwise.language.untrusted import clean
+from packwise.models.base import TokenCounter
 from packwise.models.llm import LanguageModel
 from packwise.models.tokens import token_counter
 from packwise.retrieval.documents import (
@@ -46,8 +47,8 @@ from packwise.retrieval.documents import (
     clamp_results,
 )
 from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
-from packwise.retrieval.fusion import MOST_TERMS
-from packwise.retrieval.pipeline import Ranking
+from packwise.retrieval.ranking import Ranking
+from packwise.stores.languages import language_of, question_terms, visible_statistics
 from packwise.trace import Trace
 
 NOTHING = ExtractedAnswer()
@@ -80,7 +81,7 @@ class _AskRun:
     """The steps for one question."""
 
     def __init__(self, tools: Tools, question: str, options: AnswerRequest) -> None:
-        cleaned = synthesis.clean(question)
+        cleaned = clean(question)
         if not cleaned.strip():
             raise UsageError("the question is empty", fix="ask with at least one word")
         if options.expansion not in EXPANSIONS:
@@ -213,8 +214,10 @@ class _AskRun:
                 try:
                     written = yield from self._written(model, None, [], streaming)
                 except ModelError as error:
+                    stage.error = type(error).__name__
                     self._degrade(f"no synthesis: {error}")
                 else:
+                    stage.note(**written.usage.as_dict())
                     return self._answer(written.text, GATED, model.name)
         if streaming and not self._streamed:
             yield refusal
@@ -249,8 +252,10 @@ class _AskRun:
             try:
                 written = yield from self._written(model, passages, examples, streaming)
             except ModelError as error:
+                stage.error = type(error).__name__
                 self._degrade(f"no synthesis, sentences of the documents: {error}")
                 return None
+            stage.note(**written.usage.as_dict())
         # The model's answer is likely where the documents clearly hold one.
         found = self._best_blocks(context, candidates)
         kind, by = self._options.query_type, model.name
@@ -387,24 +392,19 @@ class _AskRun:
         return replace(found, probability=own.answer_probability(found.probability))
 
     def _read(self, passages: Sequence[SourcePassage]) -> ExtractedAnswer:
-        known = list(dict.fromkeys(terms(self._question)))[:MOST_TERMS]
+        where = self._options.where
+        known = question_terms(self._question, self._store, where)
+        load = partial(reading_model, self._question, self._store, self._degrade)
+        judged = self._options.mode != "keyword" and self._settings.answer_judge != "words"
         return extract(
             self._question,
             passages,
             signs=self._ranking.signs if self._ranking else {},
-            statistics=self._store.term_statistics(known),
-            cross_encoder=None if self._options.mode == "keyword" else self._cross_encoder(),
+            statistics=visible_statistics(self._store, known, where),
+            cross_encoder=load(self._tools.cross_encoder, "cross-encoder") if judged else None,
+            lang=language_of(self._question, self._store),
+            span_reader=load(self._tools.span_reader, "span reader"),
         )
-
-    def _cross_encoder(self) -> CrossEncoder | None:
-        """What reads the blocks, if it is installed and not switched off."""
-        if self._settings.answer_judge == "words" or self._tools.cross_encoder is None:
-            return None
-        try:
-            return self._tools.cross_encoder()
-        except ModelError as error:
-            self._degrade(f"no cross-encoder: {error}")
-            return None
 
     def _answer(
         self,

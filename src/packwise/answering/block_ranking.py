@@ -20,11 +20,14 @@ from typing import Literal
 
 import numpy as np
 
-from packwise.answering.blocks import AnswerBlock, PartKind, one_line
+from packwise.answering.blocks import AnswerBlock, PartKind
+from packwise.answering.mismatches import mismatches
+from packwise.context.markdown import one_line
+from packwise.documents import Passage
 from packwise.language.analyzer import terms
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
-from packwise.models.base import CrossEncoder
+from packwise.models.base import CrossEncoder, MarkingCrossEncoder, SpanLogits
 from packwise.stores.base import TermStatistics
 from packwise.stores.bm25 import idf
 
@@ -37,27 +40,49 @@ JUDGED_CHARACTERS = 400
 _OF_A_PASSAGE = (8, 5, 3, 2, 1)
 
 _PROSE = (PartKind.TEXT, PartKind.ITEM)
+_OF_THE_BEST = (
+    *("covered", "covered near", "unmet", "judge", "passage", "far", "suits"),
+    *("only asker negates", "opposite"),
+)
 _USUAL_TERMS = 8
 _LONGEST = 800
 _SUBJECT = 8
 _EQUATES = frozenset("is are was were means refers denotes".split())
 _REASONS = frozenset("because since due so therefore thus to result caused order reason".split())
 _ASKS_LIST = re.compile(
-    r"\b(?:what|which) (?:are|were|\w+s)\b|\b(?:list|kinds?|types|options|ways|steps|all)\b", re.I
+    r"\b(?:what|which) (?:are|were|(?:(?!is |was |does |has )\w+ ){0,2}"
+    r"(?!does\b|this\b|has\b|was\b)\w+[^s\W]s)\b"
+    r"|\b(?:list|kinds?|types|options|ways|steps|all)\b",
+    re.I,
 )
 _ASKS_CODE = re.compile(
     r"\bhow (?:do|can|to|would|should)\b|\b(?:command|example|syntax|code|snippet|install)\b", re.I
 )
+_ASKS_CHANGES = re.compile(
+    r"\b(?:versions?|releases?d?|chang(?:e[sd]?|ed|es|ing)|new|added|removed|deprecat\w*|since|fixed|"
+    r"history|when)\b",
+    re.I,
+)
+_CHANGE_LOG = re.compile(
+    r"(?i)(?:changes|change[ _-]?logs?|release[ _-]?notes?|what.?s[ _-]?new)(?:[ _.-].*)?"
+)
+_MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:history|news|releases)(?:\.\w+)?")
+_VERSION = re.compile(r"\bv?\d+\.\d+")
 _ASKS_VALUE = re.compile(r"\b(?:default|value|how (?:many|much|long|big|often))\b", re.I)
 
 
 @dataclass(frozen=True, slots=True)
 class RankedBlock:
-    """A block with the score by which it is ranked and the features it is made of."""
+    """A block with the score by which it is ranked and the features it is made of.
+
+    ``marks`` say where in the block the answer may be, by offsets in the text that
+    ``judged_text`` gives; ``None`` if no model has marked it.
+    """
 
     block: AnswerBlock
     score: float
     features: Mapping[str, float] = field(default_factory=dict[str, float])
+    marks: SpanLogits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +105,39 @@ def rank_blocks(
     read.sort(key=lambda pair: (-_score(by_words, pair[1]), pair[0].place))
     first = _worth_judging(read)
     judge: Judge = "words" if cross_encoder is None else "cross"
+    marks: Sequence[SpanLogits | None] = [None] * len(first)
     if cross_encoder is not None and first:
-        texts = [judged_text(block) for block, _ in first]
-        chances = np.clip(cross_encoder.score(question.text, texts), 1e-5, 1 - 1e-5)
-        verdicts = (np.log(chances / (1 - chances)) / 4).tolist()
-        for (_, features), verdict in zip(first, verdicts, strict=True):
-            features["judge"] = verdict
-            features["judge gap"] = verdict - max(verdicts)
+        marks = _judge(question, first, cross_encoder)
     model = weights(judge)["rank"]
-    ranked = [RankedBlock(block, _score(model, f), f) for block, f in first]
+    ranked = [
+        RankedBlock(block, _score(model, f), f, marked)
+        for (block, f), marked in zip(first, marks, strict=True)
+    ]
     ranked.sort(key=lambda one: (-one.score, one.block.place))
     return RankedBlocks(question, judge, tuple(ranked))
+
+
+def _judge(
+    question: ParsedQuestion,
+    first: Sequence[tuple[AnswerBlock, dict[str, float]]],
+    cross_encoder: CrossEncoder,
+) -> Sequence[SpanLogits | None]:
+    """Add what the cross-encoder says to the features, and return what it marks."""
+    judged = [judged_text(block) for block, _ in first]
+    texts = [text for text, _ in judged]
+    marking = isinstance(cross_encoder, MarkingCrossEncoder)
+    read = cross_encoder.marks(question.text, texts) if marking else None
+    if read is None:
+        given, marks = cross_encoder.score(question.text, texts), [None] * len(first)
+    else:
+        given = np.array([chance for chance, _ in read])
+        marks = [logits.after(begin) for (_, logits), (_, begin) in zip(read, judged, strict=True)]
+    chances = np.clip(given, 1e-5, 1 - 1e-5)
+    verdicts = (np.log(chances / (1 - chances)) / 4).tolist()
+    for (_, features), verdict in zip(first, verdicts, strict=True):
+        features["judge"] = verdict
+        features["judge gap"] = verdict - max(verdicts)
+    return marks
 
 
 def _worth_judging(
@@ -131,7 +178,7 @@ def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[st
         "gap": best.score - (max(elsewhere) if elsewhere else best.score - 3.0),
         **{f"search {name}": value for name, value in signs.items()},
     }
-    for name in ("covered", "covered near", "unmet", "judge", "passage", "far", "suits"):
+    for name in _OF_THE_BEST:
         if name in best.features:
             found[name] = best.features[name]
     found["prose"] = float(best.block.kind is PartKind.TEXT)
@@ -149,24 +196,27 @@ def _score(model: Mapping[str, float], features: Mapping[str, float]) -> float:
     return sum(model.get(name, 0.0) * value for name, value in features.items())
 
 
-def judged_text(block: AnswerBlock) -> str:
-    """What the judge reads of a block: its section, what introduces it, the beginning of it."""
+def judged_text(block: AnswerBlock) -> tuple[str, int]:
+    """What the judge reads of a block: its section, what introduces it, the beginning of it;
+    and where the block begins in this text."""
     passage = block.source.passage
     heading = passage.header or passage.doc_title
     before = block.above if block.kind in _PROSE else f"{block.before} {block.above}"
-    parts = (heading, one_line(before)[-JUDGED_CHARACTERS // 2 :], one_line(block.text))
-    return ". ".join(part for part in parts if part)[:JUDGED_CHARACTERS]
+    parts = (heading, one_line(before)[-JUDGED_CHARACTERS // 2 :])
+    introduction = "".join(f"{part}. " for part in parts if part)
+    return (introduction + one_line(block.text))[:JUDGED_CHARACTERS], len(introduction)
 
 
 def _features(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:
     """What is known of a block without a judge."""
     text, source = block.text, block.source
-    held = terms(text)
+    lang = source.passage.lang
+    held = terms(text, lang)
     own = set(held)
-    above = set(terms(block.above if block.kind in _PROSE else block.before)) - own
-    heading = set(terms(source.passage.heading)) - own - above
+    above = set(terms(block.above if block.kind in _PROSE else block.before, lang)) - own
+    heading = set(terms(source.passage.heading, lang)) - own - above
     rarest = max(question.weights, key=question.weights.__getitem__, default="")
-    words = words_of(text[:_LONGEST])
+    words = words_of(text[:_LONGEST], lang)
     kind = block.kind
     covered, near = _share(question, own), _share(question, above)
     found: dict[str, float] = {
@@ -183,13 +233,26 @@ def _features(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:
         "broken": float(text[:1].islower() and text[:2].isalpha()),
         "suits": _suits(question, words),
         f"is {kind.value}": 1.0,
+        **mismatches(question, text, own | above | heading),
     }
+    if _is_change_log(source.passage) and not _ASKS_CHANGES.search(question.text):
+        found["in a change log"] = 1.0
     if kind in (PartKind.LIST, PartKind.ITEM):
         found["announced"] = float(block.above.rstrip().endswith((":", "：")))
     for name, pattern in (("list", _ASKS_LIST), ("code", _ASKS_CODE), ("value", _ASKS_VALUE)):
         if pattern.search(question.text):
             found[f"asks {name}, is {kind.value}"] = 1.0
+            if name == "list" and kind in (PartKind.LIST, PartKind.TABLE):
+                found["asks list, covered near"] = near
     return found
+
+
+def _is_change_log(passage: Passage) -> bool:
+    """Whether a passage lists what changed in a version: it names much and explains little."""
+    names = (*passage.document.split("/"), passage.doc_title)
+    return any(map(_CHANGE_LOG.fullmatch, names)) or (
+        bool(_VERSION.search(passage.header)) and any(map(_MAY_BE_CHANGE_LOG.fullmatch, names))
+    )
 
 
 def _suits(question: ParsedQuestion, words: Sequence[Word]) -> float:
@@ -229,13 +292,17 @@ def _share(question: ParsedQuestion, held: set[str]) -> float:
 
 
 def weighted_question(
-    question: str, blocks: Sequence[AnswerBlock], statistics: TermStatistics | None = None
+    question: str,
+    blocks: Sequence[AnswerBlock],
+    statistics: TermStatistics | None = None,
+    lang: str = "",
 ) -> ParsedQuestion:
     """The parsed question, its terms weighted by rarity in the store or else in the blocks."""
-    parsed = parse_question(question)
+    parsed = parse_question(question, lang)
     if statistics is not None:
         known, frequency = statistics.passages, statistics.frequency
     else:
-        known, frequency = len(blocks), Counter(t for b in blocks for t in set(terms(b.text)))
+        known = len(blocks)
+        frequency = Counter(t for b in blocks for t in set(terms(b.text, b.source.passage.lang)))
     rarity: Callable[[str], float] = lambda term: idf(known, frequency.get(term, 0))  # noqa: E731
     return parsed.weighted(rarity)

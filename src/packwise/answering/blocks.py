@@ -12,9 +12,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from packwise.context.markdown import MarkdownText
+from packwise.context.markdown import (
+    MarkdownText,
+    fenced,
+    is_ruling,
+    one_line,
+    table_cells,
+    table_markdown,
+)
 from packwise.documents import Block, BlockKind, Passage
 from packwise.language.sentences import sentence_spans
+from packwise.reading.units import guessed_blocks
 
 LONGEST_WHOLE = 1500
 """Characters; longer lists and tables are shown item by item, longer code part by part."""
@@ -27,10 +35,11 @@ BEFORE = 250
 """Characters before a block that are read with it."""
 
 _ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+", re.MULTILINE)
-_FENCED = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n(?P<code>.*?)^[ \t]*\1[ \t]*$", re.M | re.S)
-_RULING = re.compile(r"[-+=|:\s]+")
+_OPTION = re.compile(r"^(?P<indent>[ \t]*)-{1,2}[A-Za-z?][^\n]*?(?:[ \t]{2,}|\n)", re.MULTILINE)
+_LEAST_OPTIONS = 3
+"""Lines that begin with an option in a code block that lists them, such as a command's help."""
+_FENCES = ("```", "~~~")
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
-_SPACE = re.compile(r"\s+")
 _BLANK_LINE = re.compile(r"\n[ \t]*\n")
 
 
@@ -51,12 +60,14 @@ class SourcePassage:
     """A passage that may hold the answer, cited by its ``marker``.
 
     ``score`` (0..1) is how well it fits the question, ``rank`` its place in the search, from 0.
+    ``parts`` are the stored passages that it was joined of.
     """
 
     marker: int
     passage: Passage
     score: float = 0.0
     rank: int = 0
+    parts: tuple[Passage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +95,24 @@ class AnswerBlock:
         return self.source.marker, self.start
 
     @property
+    def places(self) -> list[str]:
+        """Where in the file it is, as far as the stored passages tell."""
+        start, end = (self.source.passage.start + at for at in (self.start, self.end))
+        parts = self.source.parts or (self.source.passage,)
+        found = sorted((p for p in parts if p.start < end and p.end > start), key=lambda p: p.start)
+        return [part.place for part in found]
+
+    @property
     def shown(self) -> str:
         """The block as Markdown, with what introduces it."""
         text, above = self.text, one_line(self.above)
         if self.kind is PartKind.CODE:
-            fence = "````" if "```" in text else "```"
-            text = f"{fence}\n{_dedented(text)}\n{fence}"
+            # Guessed code has its fences in the text.
+            text = text if text.lstrip().startswith(_FENCES) else fenced(_dedented(text))
         elif self.kind is PartKind.ROW or ("|" in above and self.kind is PartKind.TABLE):
-            return markdown_table(self.above, text)
+            return table_markdown(self.above, text)
         elif self.kind is PartKind.TABLE:
-            text = markdown_table("", text)
+            text = table_markdown("", text)
         elif self.kind in (PartKind.LIST, PartKind.STRETCH):
             text = _markdown(self.source.passage, self.start, self.end)
         elif self.kind is PartKind.ITEM:
@@ -101,7 +120,8 @@ class AnswerBlock:
             return f"{above}\n\n- {text}" if above else text
         else:
             return "\n\n".join(map(one_line, _BLANK_LINE.split(text)))
-        return f"{above}\n\n{text}" if above else text
+        # The rest of a list that began in an earlier passage brings what announces it.
+        return f"{above}\n\n{text}" if above and not text.startswith(above) else text
 
 
 def _markdown(passage: Passage, start: int, end: int) -> str:
@@ -126,7 +146,7 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
     blocks = [
         Block(block.kind, block.start - passage.start, block.end - passage.start)
         for block in passage.blocks
-    ] or list(_guessed(passage.text))
+    ] or guessed_blocks(passage.text)
     blocks = _with_short_ones(blocks)
     found: list[AnswerBlock] = []
     above = passage.lead
@@ -230,6 +250,8 @@ def item_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
 def _code_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
     text, whole = source.passage.text, (block.start, block.end)
+    for start, end in option_spans(text, *whole):
+        yield AnswerBlock(PartKind.CODE, source, start, end, above)
     if block.end - block.start <= LONGEST_WHOLE:
         yield AnswerBlock(PartKind.CODE, source, *whole, above)
         return
@@ -238,12 +260,25 @@ def _code_parts(source: SourcePassage, block: Block, above: str) -> Iterator[Ans
         yield AnswerBlock(PartKind.CODE, source, max(start, block.start), part.end(), above)
 
 
+def option_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """The options that a command's help lists, each with its description; none in other code."""
+    marks = list(_OPTION.finditer(text, start, end))
+    if len(marks) < _LEAST_OPTIONS:
+        return []
+    starts = [mark.start() for mark in marks]
+    found: list[tuple[int, int]] = []
+    for at, following in zip(starts, [*starts[1:], end], strict=True):
+        gap = _BLANK_LINE.search(text, at, following)
+        found.append((at, at + len(text[at : gap.start() if gap else following].rstrip())))
+    return found
+
+
 def _table_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
     text, whole = source.passage.text, (block.start, block.end)
     lines = [
         (at, at + len(line))
         for at, line in _lines(text[block.start : block.end], block.start)
-        if not _RULING.fullmatch(line)
+        if not is_ruling(line)
     ]
     lead = source.passage.lead
     # The rest of a table that began in an earlier passage has its column names as lead.
@@ -274,53 +309,9 @@ def _lines(text: str, start: int) -> Iterator[tuple[int, str]]:
 
 def _heads(lines: Sequence[str]) -> int:
     """How many of the first lines name columns: those whose first cell is empty, else one."""
-    rows = _cells(lines)
+    rows = table_cells(lines)
     empty = next((i for i, row in enumerate(rows) if row[0]), len(rows))
     return max(1, empty) if len(rows) > 1 else 0
-
-
-def _cells(lines: Sequence[str]) -> list[list[str]]:
-    """The cells of lines, all rows equally long, without columns that are empty everywhere."""
-    rows = [[one_line(cell) for cell in line.split("|")] for line in lines]
-    width = max((len(row) for row in rows), default=0)
-    # The first line of a table lost its empty first cells when the text was trimmed.
-    rows = [
-        [*[""] * (width - len(row)), *row] if i == 0 else [*row, *[""] * (width - len(row))]
-        for i, row in enumerate(rows)
-    ]
-    used = [column for column in range(width) if any(row[column] for row in rows)]
-    return [[row[column] for column in used] or [""] for row in rows]
-
-
-def markdown_table(head: str, rows: str) -> str:
-    """Lines of cells between ``|`` as a Markdown table; the first is the head unless given."""
-    lines = [line for line in head.split("\n") if line.strip()]
-    lines += [line for line in rows.split("\n") if line.strip() and not _RULING.fullmatch(line)]
-    cells = _cells(lines)
-    if not cells or len(cells[0]) < 2:
-        return "\n".join(lines)
-    table = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([table[0], f"|{' --- |' * len(cells[0])}", *table[1:]])
-
-
-def _guessed(text: str) -> Iterator[Block]:
-    """Blocks of a passage that was stored without them, by the look of its paragraphs."""
-    place = 0
-    for fenced in [*_FENCED.finditer(text), None]:
-        stop = len(text) if fenced is None else fenced.start()
-        for part in _PARAGRAPH.finditer(text, place, stop):
-            yield Block(_looks_like(part[0]), part.start(), part.start() + len(part[0].rstrip()))
-        if fenced is not None:
-            place = fenced.end()
-            if fenced["code"].strip():
-                yield Block(BlockKind.CODE, fenced.start("code"), fenced.end("code"))
-
-
-def _looks_like(paragraph: str) -> BlockKind:
-    lines = paragraph.split("\n")
-    if len(lines) > 1 and all("|" in line for line in lines):
-        return BlockKind.TABLE
-    return BlockKind.LIST if _ITEM.match(lines[0]) else BlockKind.TEXT
 
 
 def _dedented(text: str) -> str:
@@ -339,11 +330,6 @@ def _opens_block(line: str) -> bool:
     return line.rstrip().endswith((":", "{", "(", "[", ",", "\\")) or line.startswith(
         ("[", "$", ">")
     )
-
-
-def one_line(text: str) -> str:
-    """A text on one line, single-spaced."""
-    return _SPACE.sub(" ", text).strip()
 
 
 def blocks_of(sources: Iterable[SourcePassage]) -> list[AnswerBlock]:

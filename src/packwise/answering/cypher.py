@@ -23,8 +23,8 @@ from packwise.answering.few_shot import (
     folder_of,
     load_examples,
 )
-from packwise.answering.synthesis import clean
 from packwise.errors import CallFailed, PackwiseError, UsageError
+from packwise.language.untrusted import clean
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.stores.base import Store
 

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from packwise.answering.answer import AnswerRequest, Citation, NumberedPassage, Tools
 from packwise.answering.blocks import AnswerBlock, SourcePassage, with_neighbours
 from packwise.candidates import Candidate
 from packwise.context.packer import Context
+from packwise.documents import joined_places
+from packwise.errors import ModelError
+from packwise.models.base import CrossEncoder, SpanReader
 from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
 from packwise.retrieval.fusion import PassageScorer
-from packwise.retrieval.pipeline import Ranking
+from packwise.retrieval.ranking import Ranking
 from packwise.stores.base import Store
+from packwise.stores.languages import unread_language
 from packwise.trace import Stage
 
-_READ = 8
+_READ = 12
 """Passages that are read for an answer without a language model."""
+_OF_A_SECTION = 2
+"""Passages of one section that are read before those of others: a long section that repeats the
+words of the question would otherwise take all places."""
 _READ_WHOLE = 3
 """The first of them are read with their neighbours, so that a list they cut is whole."""
 
@@ -79,7 +88,7 @@ def sources(
     context: Context | None = None,
     findings: int = 0,
 ) -> list[SourcePassage]:
-    """The best ranked passages, to be read whole.
+    """The best ranked passages, to be read whole, few of each section.
 
     Packing may have left one out as too costly, but reading it costs nothing here. It is then
     cited after those of the context and the ``findings``. A budget that holds no passage leaves
@@ -91,14 +100,32 @@ def sources(
     markers = {name: passage.marker for passage in shown for name in passage.ids}
     unused = itertools.count(len(shown) + findings + 1)
     found: list[SourcePassage] = []
-    for rank, hit in enumerate(candidates[:_READ]):
-        passage = hit.passage
+    read: set[str] = set()
+    for hit in _varied(candidates):
+        rank, passage, parts = len(found), hit.passage, (hit.passage,)
+        if rank == _READ:
+            break
+        if passage.id in read:
+            continue
         if rank < _READ_WHOLE:
-            near = store.neighbours(hit.key, 1, 1)
-            passage = with_neighbours(passage, (other for _, other in near))
+            near = tuple(other for _, other in store.neighbours(hit.key, 1, 1))
+            passage, parts = with_neighbours(passage, near), (passage, *near)
+        read.update(part.id for part in parts)
         marker = markers.get(hit.passage.id) or next(unused)
-        found.append(SourcePassage(marker, passage, hit.scores.combined, rank))
+        found.append(SourcePassage(marker, passage, hit.scores.combined, rank, parts))
     return found
+
+
+def _varied(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, those of a section that already has its share behind the others."""
+    sections: Counter[tuple[str, object]] = Counter()
+    first: list[Candidate] = []
+    later: list[Candidate] = []
+    for hit in candidates:
+        section = (hit.passage.document, hit.passage.section_path)
+        sections[section] += 1
+        (first if sections[section] <= _OF_A_SECTION else later).append(hit)
+    return first + later
 
 
 def citations_of(
@@ -109,12 +136,39 @@ def citations_of(
 ) -> tuple[Citation, ...]:
     """What the markers in an answer refer to, in the order of ``cited``."""
     quoted = {passage.marker: Citation.of(passage) for passage in context.passages}
+    places: dict[int, list[str]] = {}
     for block in blocks:
         known = quoted.get(block.source.marker)
         # A block that packing left out is shown with its whole passage.
         if known is None or block.text not in known.text:
             marker = block.source.marker
-            quoted[marker] = Citation.of_passage(marker, block.source.passage)
+            places.setdefault(marker, []).extend(block.places)
+            whole = Citation.of_passage(marker, block.source.passage)
+            quoted[marker] = replace(whole, place=joined_places(places[marker]))
     for item in findings:
         quoted[item.marker] = Citation(item.marker, "", (), "", item.title, (), "", item.text)
     return tuple(quoted[marker] for marker in cited if marker in quoted)
+
+
+_Model = TypeVar("_Model", CrossEncoder, SpanReader)
+
+
+def reading_model(
+    question: str,
+    store: Store,
+    degrade: Callable[[str], None],
+    load: Callable[[], _Model | None] | None,
+    what: str,
+) -> _Model | None:
+    """A model that reads the passages, if it can be loaded and reads the language of the question.
+
+    Any text in another language would look like a bad answer to it.
+    """
+    try:
+        model = load() if load is not None else None
+    except ModelError as error:
+        degrade(f"no {what}: {error}")
+        return None
+    if model is None or unread_language(question, store, model.name):
+        return None
+    return model

@@ -24,14 +24,12 @@ from packwise.answering.blocks import (
     SourcePassage,
     blocks_of,
     hull,
-    one_line,
 )
-from packwise.answering.spans import AnswerSpan, shape_of, spans
+from packwise.answering.short_answers import ShortAnswer, is_worth_showing, short_answer
+from packwise.context.markdown import one_line, table_markdown
 from packwise.language.analyzer import terms
-from packwise.language.questions import AnswerKind, ParsedQuestion
-from packwise.language.sentences import sentence_spans
-from packwise.language.word_classes import words_of
-from packwise.models.base import CrossEncoder
+from packwise.language.untrusted import clean, without_markers
+from packwise.models.base import CrossEncoder, SpanReader
 from packwise.stores.base import TermStatistics
 
 MOST_BLOCKS = 3
@@ -39,26 +37,17 @@ FURTHER = 600
 """Characters; longer lists, tables and code are shown only where they are the best answer."""
 STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
-CONFIDENT = 0.65
-"""Short answers from here on are shown."""
-
-_SPANNED = 6
 NEARLY_AS_LIKELY = 0.1
 """A further block is shown if it is at least this likely, relative to the best one."""
+MORE_BLOCKS, STILL_POSSIBLE = 2, 0.05
+"""An answer that is not likely right shows this many blocks more, and less likely ones."""
 _SAME = 0.6
-_PROSE_ENDS = tuple(".!?…\"”’')]")
-_MEASURED = frozenset({"date", "time", "figures", "number word"})
-
-
-@dataclass(frozen=True, slots=True)
-class ShortAnswer:
-    """The few words of a block that answer; ``confidence`` (0..1) is how sure that is.
-    ``in_prose`` says that they are part of a whole sentence."""
-
-    text: str
-    block: AnswerBlock
-    confidence: float
-    in_prose: bool
+_POINTS_BACK = frozenset("this these it they its their such".split())
+_GENERIC = frozenset(
+    "description synopsis usage options arguments parameters example examples notes overview "
+    "summary details introduction".split()
+)
+"""Names of sections that do not say what they are about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +74,35 @@ def extract(
     signs: Mapping[str, float] | None = None,
     statistics: TermStatistics | None = None,
     cross_encoder: CrossEncoder | None = None,
+    span_reader: SpanReader | None = None,
     most: int = MOST_BLOCKS,
+    lang: str = "",
 ) -> ExtractedAnswer:
-    """One to ``most`` blocks of the passages that answer the question.
+    """One to ``most`` blocks of the passages that answer the question, up to two more if it is not
+    likely that they do.
 
     ``statistics`` are those of the question's terms in the store; without them the rarity of a
-    word is that in the passages. ``signs`` are those of the search.
+    word is that in the passages. ``signs`` are those of the search, ``lang`` is the language of
+    the question. A ``span_reader`` finds the short answer; without one it is found by the words
+    around it.
     """
     blocks = blocks_of(sources)
-    asked = weighted_question(question, blocks, statistics)
+    asked = weighted_question(question, blocks, statistics, lang)
     ranked = rank_blocks(asked, blocks, cross_encoder)
     if not ranked.blocks:
         return ExtractedAnswer()
     probability = answer_probability(ranked, signs or {})
-    short = best_short = short_answer(ranked)
-    if short is not None and (
-        min(short.confidence, probability) < CONFIDENT or not _worth_showing(asked, short)
-    ):
-        short = None
-    chosen = _together(_choose(ranked, most))
+    best_short = short_answer(ranked, span_reader)
+    short = best_short if is_worth_showing(best_short, probability) else None
+    if probability < LIKELY:
+        chosen = _choose(ranked, most + MORE_BLOCKS, STILL_POSSIBLE)
+    else:
+        chosen = _choose(ranked, most, NEARLY_AS_LIKELY)
+    chosen = _together(chosen)
     parts = _rendered(chosen)
     if short is not None:
-        parts.insert(0, f"{short.text} [{short.block.source.marker}]")
+        said = without_markers(clean(short.text))
+        parts.insert(0, f"{said} [{short.block.source.marker}]")
     cited = [block.source.marker for block in chosen]
     if short is not None:
         cited.insert(0, short.block.source.marker)
@@ -123,77 +119,13 @@ def extract(
     )
 
 
-def short_answer(ranked: RankedBlocks) -> ShortAnswer | None:
-    """The words among the first sentences that answer best, however unsure."""
-    scored: list[tuple[ScoredSentence, AnswerSpan]] = [
-        (sentence, span)
-        for sentence in best_sentences(ranked)
-        for span in spans(ranked.question, sentence.text, sentence.score)
-    ]
-    if not scored:
-        return None
-    best, top = max(scored, key=lambda pair: pair[1].score)
-    masses = [(one, span, math.exp(span.score - top.score)) for one, span in scored]
-    # What overlaps the best candidate is the same answer with other borders.
-    same = sum(
-        mass
-        for one, span, mass in masses
-        if one is best and span.first < top.last and top.first < span.last
-    )
-    text = one_line(best.text[top.start : top.end])
-    whole = best.text.rstrip().endswith(_PROSE_ENDS)
-    return ShortAnswer(text, best.block, same / sum(mass for *_, mass in masses), whole)
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredSentence:
-    """A sentence of a block; its score is that of the block and the share of the question's
-    words that it holds."""
-
-    text: str
-    block: AnswerBlock
-    score: float
-
-
-def best_sentences(ranked: RankedBlocks, most: int = _SPANNED) -> list[ScoredSentence]:
-    """The sentences in which a short answer is looked for, best first."""
-    found: list[ScoredSentence] = []
-    weights = ranked.question.weights
-    for one in [one for one in ranked.blocks if one.block.kind in _SHORT][:most]:
-        text = one.block.text
-        for start, end in sentence_spans(text):
-            held = set(terms(text[start:end]))
-            covered = sum(weight for term, weight in weights.items() if term in held)
-            found.append(ScoredSentence(text[start:end], one.block, one.score + covered))
-    found.sort(key=lambda sentence: -sentence.score)
-    return found[:most]
-
-
-_SHORT = (PartKind.TEXT, PartKind.ITEM, PartKind.ROW)
-
-
-def _worth_showing(question: ParsedQuestion, short: ShortAnswer) -> bool:
-    """Whether a few words can be the answer and look like it. Reasons, ways and events need a
-    sentence, and lines of code and lists are not reliable."""
-    if not short.in_prose:
-        return False
-    words = words_of(short.text)
-    shape = shape_of(words)
-    if question.answer in (AnswerKind.TIME, AnswerKind.NUMBER):
-        return shape in _MEASURED
-    if question.answer in (AnswerKind.PERSON, AnswerKind.PLACE):
-        return shape not in _MEASURED
-    # Plain words are too often a piece of a sentence.
-    wanted = (AnswerKind.DEFINITION, AnswerKind.WHICH, AnswerKind.OBJECT)
-    return question.answer in wanted and shape != "plain"
-
-
-def _choose(ranked: RankedBlocks, most: int) -> list[AnswerBlock]:
-    """The best block, and others that are nearly as likely and say something else."""
+def _choose(ranked: RankedBlocks, most: int, least: float) -> list[AnswerBlock]:
+    """The best block, and others that say something else and are at least this likely, relative
+    to it."""
     best = ranked.blocks[0]
     chosen = [best.block]
     for one in ranked.blocks[1:]:
-        if len(chosen) >= most or math.exp(one.score - best.score) < NEARLY_AS_LIKELY:
+        if len(chosen) >= most or math.exp(one.score - best.score) < least:
             break
         brief = one.block.end - one.block.start <= FURTHER
         if brief and not any(_overlap(one.block, other) for other in chosen):
@@ -219,20 +151,59 @@ def _overlap(one: AnswerBlock, other: AnswerBlock) -> bool:
         at, there = one.source.passage.start, other.source.passage.start
         if one.start + at < other.end + there and other.start + there < one.end + at:
             return True
-    mine, theirs = set(terms(one.text)), set(terms(other.text))
+    mine, theirs = (set(terms(b.text, b.source.passage.lang)) for b in (one, other))
     return len(mine & theirs) > _SAME * min(len(mine), len(theirs))
 
 
 def _rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
-    """The blocks as Markdown, each with the number of its source."""
+    """The blocks as Markdown, each with the number of its source. Rows of one table stand in one
+    table, and what introduces several blocks is said once."""
     parts: list[str] = []
+    rows: dict[tuple[int, str], list[AnswerBlock]] = {}
     for block in chosen:
-        text, marker = block.shown, f"[{block.source.marker}]"
+        if block.kind is PartKind.ROW:
+            rows.setdefault((block.source.marker, block.above), []).append(block)
+    introduced: set[tuple[int, str]] = set()
+    for block in chosen:
+        shown, above = block.shown, (block.source.marker, one_line(block.above))
+        if block.kind is PartKind.ROW:
+            same = rows.pop((block.source.marker, block.above), [])
+            if not same:
+                continue  # It stands in the table of an earlier one.
+            same.sort(key=lambda row: row.start)
+            shown = table_markdown(block.above, "\n".join(row.text for row in same))
+        elif above in introduced:
+            shown = shown.removeprefix(above[1]).lstrip("\n")
+        introduced |= {above} if above[1] else set()
+        text, marker = clean(shown), f"[{block.source.marker}]"
+        # A stretch may hold code; its other parts are without markers already.
+        if block.kind not in (PartKind.CODE, PartKind.STRETCH):
+            text = without_markers(text)
+        subject = _subject(block)
         lead, gap, rest = text.partition("\n")
         if not gap or block.kind is PartKind.TEXT:
-            parts.append(f"{text} {marker}")
+            parts.append(f"{f'{subject}: ' if subject else ''}{text} {marker}")
+        elif subject:
+            parts.append(f"{subject} {marker}\n\n{text}")
         elif block.above and one_line(block.above) == lead:
             parts.append(f"{lead} {marker}\n{rest}")
         else:
             parts.append(f"{text}\n\n{marker}")
     return parts
+
+
+def _subject(block: AnswerBlock) -> str:
+    """The name of the section, in bold, if the block does not say what it is about: "This command
+    renames an archive", or a list of arguments that does not name the function."""
+    passage = block.source.passage
+    names = [name for name in (passage.doc_title, *passage.section_path) if name.strip()]
+    told = [name for name in names if name.strip().lower() not in _GENERIC] or names
+    if block.kind in (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH):
+        first = block.text.lstrip().partition(" ")[0].lower()
+        says_it = bool(block.above.strip()) or first not in _POINTS_BACK
+    else:
+        held = set(terms(f"{block.above} {block.text}", passage.lang))
+        says_it = bool(told) and held.issuperset(terms(told[-1], passage.lang))
+    if says_it:
+        return ""
+    return f"**{without_markers(clean(one_line(told[-1])))}**" if told else ""

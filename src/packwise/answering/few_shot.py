@@ -24,6 +24,7 @@ from packwise.documents import content_hash
 from packwise.errors import UsageError
 from packwise.models.base import Embedder, Vectors
 from packwise.settings import cache_folder
+from packwise.stores.durable import open_regular
 
 SHOWN = 3
 SAME_QUESTION = 0.95
@@ -79,12 +80,13 @@ def load_examples(
     if few_shot_path is not None:
         if not few_shot_path.is_file():
             raise UsageError(f"there is no file of examples at {str(few_shot_path)!r}")
-        files = [few_shot_path]
+        files = [few_shot_path.resolve()]
     else:
         files = [pack / CURATED, pack / GRADED] if pack is not None else []
     found: dict[str, FewShotExample] = {}
     problems: list[str] = []
-    for file in (file for file in files if file.is_file()):
+    # A pack may come from someone else: its links are not followed.
+    for file in (file for file in files if file.is_file() and not file.is_symlink()):
         try:
             rows = _rows(file)
         except _Malformed as error:
@@ -212,9 +214,11 @@ class _Malformed(Exception):
 def _rows(file: Path) -> list[object]:
     """The entries of a JSON list, of the ``examples`` of an object, or of JSON lines."""
     try:
-        if file.stat().st_size > MOST_BYTES:
+        with open_regular(file) as opened:
+            content = opened.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
             raise _Malformed(f"larger than {MOST_BYTES // 2**20} MB")
-        text = file.read_text(encoding="utf-8-sig").strip()
+        text = content.decode("utf-8-sig").strip()
         try:
             value: object = json.loads(text)
         except json.JSONDecodeError:

@@ -59,9 +59,11 @@ class AnswerSpan:
     score: float
 
 
-def spans(question: ParsedQuestion, sentence: str, sentence_score: float) -> list[AnswerSpan]:
+def spans(
+    question: ParsedQuestion, sentence: str, sentence_score: float, lang: str = ""
+) -> list[AnswerSpan]:
     """Every candidate of a sentence with its score; none when the sentence has no words."""
-    words = words_of(sentence)[:_MOST_WORDS]
+    words = words_of(sentence, lang)[:_MOST_WORDS]
     weights = _weights()
     found: list[AnswerSpan] = []
     for first, last, features in candidates(question, words, sentence_score):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +24,7 @@ from packwise.answering.few_shot import FewShotExample
 from packwise.documents import content_hash
 from packwise.errors import ModelError
 from packwise.language.names import name_key
+from packwise.language.untrusted import clean, without_markers
 from packwise.models.llm import LanguageModel, ModelReply, Usage
 
 RETRIES = 1
@@ -32,9 +32,10 @@ RETRIES = 1
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _NUMBERS = r"\[\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*\]"
-# items[1] is an index, not a citation.
-_APART = re.compile(rf"(?<![\w)\]])(?:{_NUMBERS}\s?)+")
-_ANYWHERE = re.compile(_NUMBERS)
+_CLOSED_CODE = re.compile(r"(?ms)^(`{3,}).*?^\1")
+# items[1] is an index, not a citation, and a backslash marks brackets of a document.
+_APART = re.compile(rf"(?<![\w)\]\\])(?:{_NUMBERS}\s?)+")
+_ANYWHERE = re.compile(rf"(?<!\\){_NUMBERS}")
 # The form of agent-kgpacks: [Source: runtime_scheduling].
 _BY_TITLE = re.compile(r"\[\s*sources?\s*:\s*([^\[\]\n]{1,300})\]", re.IGNORECASE)
 
@@ -59,11 +60,6 @@ _MINIMAL_RULES = (
     "and say where you are not certain. Cite no sources."
 )
 
-# Invisible characters that can hide a message or reverse text: controls, bidirectional overrides
-# and isolates, invisible operators, language tags.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
-)
 _FENCE_LIKE = re.compile(r"(?m)^([^\S\n]*)={3,}")
 
 
@@ -80,7 +76,7 @@ def synthesis_prompt(
 ) -> Prompt:
     """The prompt for an answer from these passages, in the pattern of the examples."""
     asked = _quotable(clean(question)[:QUESTION_CHARACTERS].strip())
-    documents = [(item, _quotable(item.heading), _quotable(item.text)) for item in passages]
+    documents = [(item, _document(item.heading), _document(item.text)) for item in passages]
     shown = [(_quotable(e.question), _quotable(e.answer)) for e in examples]
     fence = _fence([asked, *(t for _, *texts in documents for t in texts), *sum(shown, ())])
 
@@ -122,15 +118,18 @@ def minimal_prompt(question: str) -> Prompt:
     return Prompt(_MINIMAL_RULES, f"Question: {asked}\n\nAnswer:")
 
 
-def clean(text: str) -> str:
-    """The text without lone surrogates and hidden characters."""
-    sound = text.encode("utf-8", "replace").decode("utf-8")
-    return unicodedata.normalize("NFC", _HIDDEN.sub("", sound))
-
-
 def _quotable(text: str) -> str:
     """The text cleaned, without lines that begin like a fence."""
     return _FENCE_LIKE.sub(r"\1= = =", clean(text))
+
+
+def _document(text: str) -> str:
+    """The same for a document, without numbers that a model could copy as its citations."""
+    code, parts, at = _CLOSED_CODE.finditer(text), list[str](), 0
+    for block in code:
+        parts += [without_markers(text[at : block.start()]), block[0]]
+        at = block.end()
+    return _quotable("".join((*parts, without_markers(text[at:]))))
 
 
 def _fence(texts: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 
@@ -10,9 +11,12 @@ import click
 from packwise import __version__
 from packwise.errors import PackwiseError
 
-# A command is imported from the module of its name when it is used.
+# A command is imported from the module of its name, or the one below, when it is used.
 _COMMANDS = {
     "build": "Turn documents into a pack.",
+    "update": "Read the sources of a pack again.",
+    "add": "Add documents to a pack.",
+    "watch": "Update a pack whenever its sources change.",
     "search": "Find the best passages for a query.",
     "context": "Pack the passages that answer a question.",
     "ask": "Answer a question, with sources.",
@@ -24,10 +28,13 @@ _COMMANDS = {
     "models": "List, verify and download the models.",
     "settings": "Show every setting and its origin.",
     "eval": "Measure retrieval on judged questions.",
+    "feedback": "List what people said about answers.",
     "calibrate": "Fit a store's confidence to its answers.",
     "bench": "Measure speed on this machine.",
     "demo": "Build a small pack and search it.",
 }
+
+_MODULES = {"eval": "evaluate", "add": "update", "watch": "update"}
 
 
 class LazyGroup(click.Group):
@@ -39,8 +46,8 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        name = "evaluate" if cmd_name == "eval" else cmd_name
-        command: click.Command = getattr(import_module(f"packwise.cli.{name}"), name)
+        module = import_module(f"packwise.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, "evaluate" if cmd_name == "eval" else cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -61,9 +68,9 @@ def app() -> None:
 def main() -> None:
     """Run the command line. Exits with 0 on success, 1 on failure and 2 on wrong usage."""
     try:
-        app.main(standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        # Where a command ends early with an exit code, click returns it.
+        if code := app.main(standalone_mode=False):
+            sys.exit(code)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -75,6 +82,11 @@ def main() -> None:
         # Nothing reads our output any more (`packwise search ... | head`): not a failure.
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        # Even importing a library can fail like this, wherever it happens.
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        _fail("too many files are open -> ulimit -n 1024, then again", 1)
 
 
 def _fail(message: str, code: int) -> None:

@@ -18,6 +18,7 @@ from packwise.cli.console import (
     text_argument,
     where_option,
 )
+from packwise.documents import located
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ _BAR = 10
     "--extractive", is_flag=True, help="Answer with sentences from the documents; send nothing."
 )
 @click.option("--stream", is_flag=True, help="Show the answer while it is written.")
-@click.option("--trace", is_flag=True, help="Show what each step did.")
+@click.option(
+    "--trace", is_flag=True, help="Show what each step did; with --json, also the cited texts."
+)
 @json_option
 def ask(
     store: str,
@@ -99,7 +102,7 @@ def ask(
         else:
             answer = library.ask(question, **request)
     if as_json:
-        print_json(answer.as_dict())
+        print_json(answer.as_dict() if trace else answer.as_short_dict())
         return
     show(answer, with_text=not stream)
     if trace and answer.trace:
@@ -191,8 +194,8 @@ def _citation_line(citation: Citation) -> Text:
     parts = dict.fromkeys([citation.title, *citation.section_path])
     line.append(clean(" > ".join(part for part in parts if part)), style="cyan")
     where = citation.url or citation.document
-    if where and where != citation.title:
-        line.append(f"  {clean(where)}", style="dim")
+    if where != citation.title or citation.place:
+        line.append(f"  {clean(located(where, citation.place))}", style="dim")
     return line
 
 

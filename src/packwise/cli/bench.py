@@ -5,14 +5,16 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from packwise.cli.console import json_option, print_json, print_table, size
+from packwise.cli.bench_scale import bench_scale
+from packwise.cli.console import embedder_option, json_option, print_json, print_table, size
 from packwise.errors import UsageError
+from packwise.machine import peak_memory_bytes
 
 if TYPE_CHECKING:
     from packwise.library import Library
@@ -26,12 +28,18 @@ def bench() -> None:
     """Measure speed on this machine."""
 
 
+bench.add_command(bench_scale)
+
+
 @bench.command("build")
 @click.argument("source")
 @click.option("--limit", default=0, metavar="N", help="Only the first N files of a folder.")
 @click.option("--out", "keep", metavar="PACK", help="Keep the pack there.")
+@embedder_option
 @json_option
-def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> None:
+def bench_build(
+    source: str, limit: int, keep: str | None, embedder: str | None, as_json: bool
+) -> None:
     """Build SOURCE, compare with the embedder alone, then build it again unchanged.
 
     The embedder alone gets an even sample of the same texts, in the same run.
@@ -42,8 +50,8 @@ def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> Non
     from packwise.settings import Settings
     from packwise.stores.pack.store import open_pack
 
-    settings = Settings.load()
-    embedder = load_embedder(settings.embedder, settings)
+    settings = Settings.load(embedder=embedder)
+    model = load_embedder(settings.embedder, settings)
     with tempfile.TemporaryDirectory(prefix="packwise-bench-") as scratch:
         taken = _first_files(Path(source), limit, Path(scratch) / "source") if limit else source
         target = keep or str(Path(scratch) / "pack")
@@ -51,7 +59,7 @@ def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> Non
             raise UsageError(f"{target} already exists: building it would measure nothing")
         with ProgressBars("building", quiet=as_json) as progress:
             report = build_pack([str(taken)], target, settings=settings, progress=progress)
-        peak = _peak_memory()
+        peak = peak_memory_bytes()
         with open_pack(Path(target)) as store:
             texts = [
                 passage.indexed_text
@@ -61,7 +69,7 @@ def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> Non
             info = store.info()
         sample = texts[:: max(1, len(texts) // _BARE_SAMPLE)]
         started = time.perf_counter()
-        embedder.embed_passages(sample)
+        model.embed_passages(sample)
         bare = len(sample) / (time.perf_counter() - started)
         again = build_pack([str(taken)], target, settings=settings)
     figures = {
@@ -92,7 +100,7 @@ def bench_build(source: str, limit: int, keep: str | None, as_json: bool) -> Non
                 f"{figures['share_of_build_spent_embedding']:.1%}",
             ),
             ("unchanged rebuild", f"{figures['unchanged_rebuild_seconds']:.2f} s"),
-            ("peak memory", size(peak)),
+            ("peak memory", size(peak) if peak else "not known"),
             ("pack size", size(info.size_bytes)),
         ],
         header=False,
@@ -134,6 +142,97 @@ def bench_search(store: str, count: int, k: int, as_json: bool) -> None:
     print_table(title, ("stage", ">p50", ">p95", ">p99"), rows)
 
 
+@bench.command("context")
+@click.argument("store")
+@click.option("--questions", "count", default=100, show_default=True, help="How many contexts.")
+@click.option("--budget", default=1000, show_default=True, help="Tokens per context.")
+@json_option
+def bench_context(store: str, count: int, budget: int, as_json: bool) -> None:
+    """Time contexts from STORE with its own headings as questions.
+
+    Each question is asked with every cache of Packwise empty (cold), packed again right after
+    that (warm), and asked by the policy baseline, cold too. Times are of the processor, so that
+    other work on the machine counts for less.
+    """
+    import numpy as np
+
+    from packwise.context.packer import pack
+    from packwise.library import open_library
+    from packwise.settings import Settings
+
+    settings = Settings.load(query_cache=0)
+    k, depth = settings.context_candidates, settings.context_depth
+    spent: dict[str, list[float]] = {name: [] for name in ("search", "cold", "warm", "baseline")}
+    with open_library(store, settings=settings) as library:
+        questions = _questions(library, count)
+        for question in (questions[0], *questions):
+            for policy in (settings.packing_policy, "baseline"):
+                _empty_caches()
+                times = [time.process_time()]
+                hits = library.search(question, k, depth=depth).hits
+                times.append(time.process_time())
+                for _ in ("cold", "warm"):
+                    pack(
+                        question,
+                        hits,
+                        store=library.store,
+                        settings=settings,
+                        budget=budget,
+                        policy=policy,
+                    )
+                    times.append(time.process_time())
+                search, cold, warm = (1000.0 * (end - start) for start, end in pairwise(times))
+                if policy == "baseline":
+                    spent["baseline"].append(cold)
+                else:
+                    spent["search"].append(search)
+                    spent["cold"].append(cold)
+                    spent["warm"].append(warm)
+    # The first question loads what every later one uses.
+    search, cold, warm, baseline = (np.array(taken[1:]) for taken in spent.values())
+    series = {
+        "search": search,
+        "packing, cold": cold,
+        "packing, warm": warm,
+        "packing, baseline": baseline,
+        "context": search + cold,
+        "context, baseline": search + baseline,
+    }
+    figures = {
+        name: {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95, 99)}
+        for name, values in series.items()
+    }
+    slower = figures["context"]["p95"] / figures["context, baseline"]["p95"] - 1.0
+    result = {
+        "contexts": len(questions),
+        "budget": budget,
+        "cpu_ms": figures,
+        "cold_over_warm": round(float(np.median(cold) / np.median(warm)), 3),
+        "p95_over_baseline": round(slower, 4),
+    }
+    if as_json:
+        print_json(result)
+        return
+    title = f"{len(questions)} contexts of {budget:,} tokens, milliseconds of processor time"
+    rows = [(name, *(f"{ms:.2f}" for ms in values.values())) for name, values in figures.items()]
+    rows.append(("cold / warm", f"{result['cold_over_warm']:.2f}", "", ""))
+    rows.append(("context over baseline", "", f"{slower:+.1%}", ""))
+    print_table(title, ("what", ">p50", ">p95", ">p99"), rows)
+
+
+def _empty_caches() -> None:
+    """Empty the caches of results in Packwise's modules, not the models they have loaded."""
+    import gc
+    import sys
+
+    for name, module in list(sys.modules.items()):
+        for value in list(vars(module).values()) if name.startswith("packwise.") else ():
+            parameters = getattr(value, "cache_parameters", None)
+            if parameters is not None and parameters()["maxsize"] is not None:
+                value.cache_clear()
+    gc.collect()
+
+
 def _questions(library: Library, count: int) -> list[str]:
     """Headings of the store's sections, spread evenly over its documents."""
     headings: list[str] = []
@@ -155,11 +254,3 @@ def _first_files(folder: Path, limit: int, target: Path) -> Path:
     for path in islice(sorted(p for p in folder.iterdir() if p.is_file()), limit):
         shutil.copy(path, target / path.name)
     return target
-
-
-def _peak_memory() -> int:
-    import resource
-    import sys
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import clean, json_option, note, print_json, print_table
+from packwise.cli.console import clean, embedder_option, json_option, note, print_json, print_table
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _SHOWN_PROBLEMS = 20
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option("--out", "target", required=True, metavar="PACK", help="The pack to build or update.")
-@click.option("--embedder", default=None, metavar="NAME", help="The embedder; see packwise models.")
+@embedder_option
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
 @click.option("--force", is_flag=True, help="Also read unchanged documents again.")
 @click.option("--reembed", is_flag=True, help="Embed everything again, with another embedder.")
@@ -39,7 +39,12 @@ _SHOWN_PROBLEMS = 20
     show_default=True,
     help="Where to parse, chunk and embed: on this machine, or on a Ray cluster.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask before spending money.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask before spending money or removing most documents."
+)
+@click.option(
+    "--allow-secrets", is_flag=True, help="Also read documents that hold private keys or tokens."
+)
 @json_option
 def build(
     sources: tuple[str, ...],
@@ -51,17 +56,26 @@ def build(
     extract: str | None,
     engine: str,
     yes: bool,
+    allow_secrets: bool,
     as_json: bool,
 ) -> None:
     """Make PACK contain what the SOURCEs contain.
 
-    A SOURCE is a file, a folder, a BEIR folder or `python:reference`. Building again
-    processes only what has changed; an interrupted build continues where it stopped.
+    A SOURCE is a file, a folder, a URL, a BEIR folder or `python:reference`. A URL that ends in
+    / stands for every page below it; a sitemap for the pages it lists. Building again
+    processes only what has changed; an interrupted build continues where it stopped. The pack
+    remembers its sources: `packwise update PACK` reads them again, `packwise add PACK SOURCE`
+    adds to them.
     """
     from packwise.cli.progress import ProgressBars
     from packwise.packs.build import build_pack
+    from packwise.settings import Settings
 
     how: dict[str, Any] = {"embedder": embedder, "force": force, "reembed": reembed}
+    if allow_secrets:
+        how["settings"] = Settings.load(allow_secrets=True)
+    if not yes:
+        how["confirm_removal"] = confirm_removal
     with ExitStack() as stack:
         if extract:
             from packwise.packs.extraction import load_extractor
@@ -78,12 +92,23 @@ def build(
                 report = build_on_ray(sources, target, progress=progress, **how)
             else:
                 report = build_pack(sources, target, dry_run=dry_run, progress=progress, **how)
+    finish(report, as_json)
+
+
+def finish(report: BuildReport, as_json: bool) -> None:
+    """Print a report; exit with 1 if something could not be read."""
     if as_json:
         print_json(as_dict(report))
     else:
         show(report)
     if report.problems:
         sys.exit(1)
+
+
+def confirm_removal(removed: int, stored: int) -> bool:
+    """Ask before a build removes most documents; without a terminal the answer is no."""
+    question = f"This removes {removed:,} of {stored:,} documents. Go on?"
+    return sys.stdin.isatty() and click.confirm(question, err=True)
 
 
 def _confirm(estimate: Estimate | None, yes: bool) -> None:
@@ -106,6 +131,8 @@ def _price(estimate: Estimate) -> str:
 
 def as_dict(report: BuildReport) -> dict[str, Any]:
     """A report as ``build --json`` prints it."""
+    from packwise.sources.readers import left_out
+
     changes = asdict(report.changes)
     passages = changes.pop("passages")
     extraction: dict[str, Any] | None = None
@@ -123,6 +150,7 @@ def as_dict(report: BuildReport) -> dict[str, Any]:
         "problems": [asdict(problem) for problem in report.problems],
         "warnings": [asdict(warning) for warning in report.warnings],
         "skipped": dict(report.skipped),
+        "left_out": left_out(report.skipped),
         "seconds": round(report.seconds, 3),
         "embedding_seconds": round(report.embedding_seconds, 3),
         "extraction": extraction,
@@ -131,6 +159,8 @@ def as_dict(report: BuildReport) -> dict[str, Any]:
 
 def show(report: BuildReport) -> None:
     """Print a report for people."""
+    from packwise.sources.readers import left_out
+
     changes, done = report.changes, report.extraction
     rows = [
         (f"documents {name}", f"{getattr(changes, name):,}")
@@ -153,12 +183,13 @@ def show(report: BuildReport) -> None:
             ("dollars", f"{done.dollars:.4f}"),
         ]
     rows += [(f"kept out: {why}", f"{n:,}") for why, n in sorted(report.kept_out.items())]
-    rows += [(f"skipped: {s or 'no suffix'}", f"{n:,}") for s, n in sorted(report.skipped.items())]
     rows.append(("seconds", f"{report.seconds:.1f}"))
     if report.estimate is not None:
         note(_price(report.estimate))
     click.echo(f"{clean(report.out)}{': a dry run, nothing was written' if report.dry_run else ''}")
     print_table("", ("what", ">how many"), rows, header=False)
+    for kind in left_out(report.skipped):
+        note(f"left out: {kind}")
     for warning in report.warnings[:_SHOWN_PROBLEMS]:
         note(f"note: {warning}")
     for problem in report.problems[:_SHOWN_PROBLEMS]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from packwise.evaluation.calibration import CalibrationExample, Fit
     from packwise.evaluation.data import Half
     from packwise.retrieval.calibration import Calibration
+    from packwise.stores.base import StoreInfo
 
 
 @click.command()
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     metavar="GOLDENS",
     help="Questions on other topics, which STORE cannot answer; can be repeated.",
 )
+@click.option("--feedback", is_flag=True, help="Use the feedback on STORE, alone or with GOLDENS.")
 @click.option("--split", help="Which split's questions, if GOLDENS is a folder.")
 @click.option("--half", type=click.Choice(("tune", "report")), help="Fit on one half of them.")
 @click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N questions.")
@@ -47,6 +49,7 @@ def calibrate(
     goldens: str | None,
     precision: float | None,
     others: tuple[str, ...],
+    feedback: bool,
     split: str | None,
     half: Half | None,
     limit: int | None,
@@ -58,27 +61,29 @@ def calibrate(
     answer without a language model is right.
 
     The confidence gate then uses that probability instead of the best similarity. GOLDENS is
-    a file of questions or a BEIR folder; without it, the calibration in use is shown. If too
-    few questions are marked as unanswerable, each answered one is used a second time with its
-    answer removed from the list. Run with RERANKER=crossencoder to use its score too.
+    a file of questions or a BEIR folder; --feedback uses what people said about answers of STORE
+    (`packwise feedback`). Without either, the calibration in use is shown. If too few questions
+    are marked as unanswerable, each answered one is used a second time with its answer removed
+    from the list. Run with RERANKER=crossencoder to use its score too.
     """
     from packwise.library import open_library
     from packwise.retrieval.calibration import (
         calibration_path,
         default_calibration,
         load_calibration,
+        remove_calibration,
     )
     from packwise.settings import Settings
 
-    if remove and goldens is not None:
-        raise UsageError("--remove takes no GOLDENS")
+    if remove and (feedback or goldens is not None):
+        raise UsageError("--remove takes no GOLDENS and no --feedback")
     settings = Settings.load(query_cache=0)
     with open_library(store, settings=settings) as library:
         info = library.info()
         path = calibration_path(info)
         if remove:
-            path.unlink(missing_ok=True)
-        if goldens is None:
+            remove_calibration(info)
+        if goldens is None and not feedback:
             _show_current(load_calibration(info), as_json)
             return
         from packwise.evaluation.calibration import (
@@ -89,9 +94,12 @@ def calibrate(
             gather_answers,
         )
         from packwise.evaluation.coverage_check import check_coverage
-        from packwise.evaluation.goldens import load_questions, resolve
+        from packwise.evaluation.goldens import joined, load_questions, resolve
 
-        dataset = load_questions(goldens, split=split, half=half)
+        read = [load_questions(goldens, split=split, half=half)] if goldens else []
+        if feedback:
+            read.append(load_questions(_feedback_file(info), half=half))
+        dataset = joined(*read) if len(read) > 1 else read[0]
         dataset = check_coverage(resolve(dataset, library.store), library.store)
         aside = [q for place in others for q in load_questions(place).questions]
         negatives = len(aside) + sum(not q.answerable for q in dataset.questions[:limit])
@@ -129,6 +137,15 @@ def calibrate(
 
 _FEW = 30
 """Unanswerable questions below which twins are added."""
+
+
+def _feedback_file(info: StoreInfo) -> Path:
+    from packwise.evaluation.feedback import feedback_path
+
+    path = feedback_path(info)
+    if not path.is_file():
+        raise UsageError("there is no feedback on this store yet", fix="packwise serve STORE")
+    return path
 
 
 def _save(path: Path, calibration: Calibration) -> None:

@@ -22,6 +22,12 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+embedder_option = click.option(
+    "--embedder",
+    default=None,
+    metavar="NAME",
+    help="One of packwise models, a folder, a hub name or openai:MODEL@URL.",
+)
 where_option = click.option(
     "--where",
     multiple=True,
@@ -37,6 +43,17 @@ def text_argument(name: str) -> Callable[[_Command], _Command]:
         return " ".join(value)
 
     return click.argument(name, nargs=-1, required=True, callback=join, metavar=name.upper())
+
+
+def split_stores(store: str, text: str) -> tuple[list[str], str]:
+    """The stores at the start of ``STORE... TEXT``: the first, and every further word that names
+    an existing store, as long as words are left for the text."""
+    from packwise.stores.locate import exists
+
+    stores, words = [store], text.split(" ")
+    while len(words) > 1 and exists(words[0]):
+        stores.append(words.pop(0))
+    return list(dict.fromkeys(stores)), " ".join(words)
 
 
 def clean(text: str) -> str:

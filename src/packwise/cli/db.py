@@ -12,22 +12,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.candidates import FUSIONS, Fusion
-from packwise.cli.console import clean, err, number, out, print_json
+from packwise.cli.console import (
+    clean,
+    embedder_option,
+    err,
+    json_option,
+    note,
+    out,
+    print_json,
+    print_table,
+)
+from packwise.cli.db_monitor import evaluate, stats
+from packwise.cli.db_nodes import delete, examples, fields, get, list_, schema, search
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from packwise.models.base import Embedder
-    from packwise.nodes.records import FoundNode
     from packwise.nodes.schema import VectorIndexKind
 
 _INDEXES = click.Choice(["hnsw", "ivfflat"])
 _RANKINGS = click.Choice(["auto", "pg_textsearch", "sql"])
 _option = partial(click.option, show_default=True)
 _many = partial(click.option, multiple=True)
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-_embedder_option = click.option(
-    "--embedder", metavar="NAME", help="The embedder of the nodes; see packwise models."
-)
 
 
 @click.group()
@@ -41,16 +48,17 @@ def db() -> None:
 
 @db.command()
 @click.argument("store")
-@_option("--dim", type=int, default=384, help="Dimension of the vectors.")
-@_option("--index", type=_INDEXES, default="hnsw", help="Vector index.")
-@_option("--ranking", type=_RANKINGS, default="auto", help="How to find keywords in many nodes.")
-@_option("--language", default="english", metavar="NAME", help="Text search configuration.")
-@_option("--role", default="packwise_app", metavar="NAME", help="Role that applications use.")
-@_json_option
+@click.option("--dim", type=int, help="Dimension of the vectors (384).")
+@click.option("--index", type=_INDEXES, help="Vector index (hnsw).")
+@click.option("--ranking", type=_RANKINGS, help="How to find keywords in many nodes (auto).")
+@click.option("--language", metavar="NAME", help="Text search configuration (english).")
+@click.option("--role", metavar="NAME", help="Role that applications use (packwise_app).")
+@json_option
 def init(store: str, as_json: bool, **options: Any) -> None:
     """Create the tables and functions in STORE, or bring them up to date.
 
-    Applications work as the role, which is created if it is missing.
+    Applications work as the role, which is created if it is missing. Existing tables keep their
+    options: one that differs is an error, and nothing is changed.
     """
     from packwise.nodes.schema import NodesSchema, init_nodes
     from packwise.nodes.store import NodeStore
@@ -70,8 +78,8 @@ def init(store: str, as_json: bool, **options: Any) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--tenant", default="", metavar="ID", help="For lines without a tenant_id.")
 @click.option("--dataset", default="", metavar="NAME", help="For lines without a dataset_name.")
-@_embedder_option
-@_json_option
+@embedder_option
+@json_option
 def import_(store: str, file: Path, embedder: str | None, as_json: bool, **options: str) -> None:
     """Import the nodes of FILE, one JSON object per line, into STORE.
 
@@ -84,7 +92,7 @@ def import_(store: str, file: Path, embedder: str | None, as_json: bool, **optio
     from packwise.nodes.store import NodeStore
 
     started = time.perf_counter()
-    with NodeStore(store) as nodes, _progress("importing", quiet=as_json) as show:
+    with NodeStore(store) as nodes, _progress("importing", quiet=as_json) as (show,):
         report = import_nodes(nodes, file, _loader(embedder), **options, progress=show)
     _show_report(nodes.location, asdict(report), started, as_json)
 
@@ -95,41 +103,45 @@ def import_(store: str, file: Path, embedder: str | None, as_json: bool, **optio
 @click.option("--tenant", required=True, metavar="ID", help="Tenant of the nodes.")
 @click.option("--dataset", default="", metavar="NAME", help="Data set of the nodes.")
 @_many("--schema", "schemas", metavar="NAME", help="Only this schema.")
-@_option("--samples", default=5, help="Values to keep per column.")
-@_embedder_option
-@_json_option
+@_option("--samples", default=0, help="Values to keep per column.")
+@_option("--timeout", default=5.0, help="Seconds that reading the values of a table may take.")
+@click.option("--replace", is_flag=True, help="Even if the data set is of another database.")
+@embedder_option
+@json_option
 def introspect(
-    store: str, source: str, embedder: str | None, as_json: bool, **options: Any
+    store: str, source: str, timeout: float, embedder: str | None, as_json: bool, **options: Any
 ) -> None:
     """Turn the columns of a live database into field nodes of STORE.
 
-    Reads the comment, the type, the keys and a few values of each column; with --samples 0, no
-    values. The data set is named after the database unless --dataset names it. Run it again to
-    follow changes: only columns that changed are embedded, and the nodes of columns that no
-    longer exist are removed.
+    Reads the comment, the type and the keys of each column. With --samples also a few values,
+    except of columns that look like personal data; a table or view that fails or takes too long
+    is named and left without values. The data set is named after the database unless --dataset
+    names it. Run it again to follow changes: only columns that changed are embedded, and the
+    nodes of columns that no longer exist are removed.
     """
     from packwise.nodes.introspection import follow_catalogue
     from packwise.nodes.store import NodeStore
 
     started = time.perf_counter()
-    with NodeStore(store) as nodes, _progress("embedding", quiet=as_json) as show:
-        report = follow_catalogue(nodes, source, _loader(embedder), **options, progress=show)
-    _show_report(nodes.location, asdict(report), started, as_json)
-
-
-@db.command()
-@click.argument("store")
-@click.argument("query")
-@_many("--tenant", "tenants", required=True, metavar="ID", help="Search this tenant's nodes.")
-@_many("--type", "types", metavar="NAME", help="Only nodes of this type.")
-@_many("--dataset", "datasets", metavar="NAME", help="Only nodes of this data set.")
-@_option("-k", default=10, help="Number of nodes.")
-@_option("--fusion", type=click.Choice(FUSIONS), default="weighted", help="How to fuse scores.")
-@_embedder_option
-@_json_option
-def search(**options: Any) -> None:
-    """Find the nodes of STORE that fit QUERY best."""
-    search_nodes(**options)
+    with (
+        NodeStore(store) as nodes,
+        _progress("reading tables", "embedding", quiet=as_json) as (reading, show),
+    ):
+        report = follow_catalogue(
+            nodes,
+            source,
+            _loader(embedder),
+            **options,
+            timeout_ms=round(1000 * timeout),
+            reading=reading,
+            progress=show,
+        )
+    values = asdict(report)
+    if not as_json:
+        for name in values.pop("skipped"):
+            note(f"no values of {clean(name)}")
+        values["personal"] = len(values["personal"])
+    _show_report(nodes.location, values, started, as_json)
 
 
 @db.command()
@@ -148,77 +160,66 @@ def reindex(store: str, index: VectorIndexKind | None) -> None:
     click.echo(f"{clean(hide_password(store))}: {kind}")
 
 
-def search_nodes(
-    store: str,
-    query: str,
-    tenants: tuple[str, ...],
-    *,
-    k: int,
-    types: tuple[str, ...] = (),
-    datasets: tuple[str, ...] = (),
-    fusion: Fusion = "weighted",
-    embedder: str | None = None,
-    as_json: bool = False,
-) -> None:
-    """Search the nodes of some tenants and print the results."""
+@db.command()
+@click.argument("store")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def drop(store: str, yes: bool) -> None:
+    """Remove the nodes of every tenant with their tables and functions; passages stay.
+
+    The role of the applications stays too, because other databases of the server may use it.
+    """
+    from packwise.nodes.schema import drop_nodes
+    from packwise.stores.postgres.connections import hide_password
+
+    location = clean(hide_password(store))
+    if not yes:
+        click.confirm(f"Remove the knowledge nodes of every tenant in {location}?", abort=True)
+    drop_nodes(store)
+    click.echo(f"{location}: removed")
+
+
+@db.command()
+@click.argument("store")
+@click.option("--tenant", "tenant_id", required=True, metavar="ID", help="Tenant of the nodes.")
+@embedder_option
+def embed(store: str, tenant_id: str, embedder: str | None) -> None:
+    """Embed a tenant's nodes that have no vector.
+
+    These are nodes that another client has added, or whose text it has changed.
+    """
     from packwise.nodes.adapter import KnowledgeVerseAdapter
     from packwise.settings import Settings
 
-    started = time.perf_counter()
     with KnowledgeVerseAdapter(store, settings=Settings.load(embedder=embedder)) as adapter:
-        hits = adapter.hybrid_search(
-            query, None, tenants, types, k, dataset_names=datasets, fusion=fusion
-        )
-    took = 1000 * (time.perf_counter() - started)
-    if as_json:
-        print_json(
-            {
-                "query": query,
-                "hits": [_record(rank, hit) for rank, hit in enumerate(hits, start=1)],
-                "confidence": round(max((hit.combined for hit in hits), default=0.0), 6),
-                "timings_ms": {"search": round(took, 3)},
-            }
-        )
-        return
-    _show_hits(hits)
+        click.echo(f"{adapter.embed_missing(tenant_id):,} nodes embedded")
 
 
-def _record(rank: int, hit: FoundNode) -> dict[str, Any]:
-    node = hit.node
-    names = ("vector", "bm25", "keyword", "combined", "final")
-    scores = {name: getattr(hit, name) for name in names}
-    return {
-        "rank": rank,
-        "id": node.node_key,
-        "node_id": node.node_id,
-        "tenant": node.tenant_id,
-        "dataset": node.dataset_name,
-        "type": node.node_type,
-        "title": node.title,
-        "section_path": [],
-        "text": node.content or node.content_description or node.summary,
-        "metadata": dict(node.metadata),
-        "band": hit.band,
-        "scores": {name: None if s is None else round(s, 6) for name, s in scores.items()},
-    }
+@db.command()
+@click.argument("store")
+@click.option("--login", metavar="NAME", help="A login of the server.")
+@_many("--tenant", "tenants", metavar="ID", help="A tenant that it may see.")
+@click.option("--remove", is_flag=True, help="Take all access to nodes away from the login.")
+def bind(store: str, login: str | None, tenants: tuple[str, ...], remove: bool) -> None:
+    """Bind a login to tenants, so that no SQL it runs sees another tenant.
+
+    Run it as the owner of the tables. The login then uses its own URL. Without --login, the bound
+    logins are listed.
+    """
+    from packwise.errors import UsageError
+    from packwise.nodes.bindings import bind_login, bound_logins, unbind_login
+
+    if (tenants or remove) and not login:
+        raise UsageError("name a login with --login")
+    if login and remove:
+        unbind_login(store, login)
+    elif login:
+        bind_login(store, login, tenants)
+    rows = [(clean(name), clean(", ".join(seen))) for name, seen in bound_logins(store).items()]
+    print_table("bound logins", ("login", "tenants"), rows)
 
 
-def _show_hits(hits: list[FoundNode]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    if not hits:
-        out().print(Text("nothing found", style="yellow"))
-        return
-    table = Table()
-    for column in ("node", "type", "data set", "score", "", "vector", "keyword"):
-        right = column in ("score", "vector", "keyword")
-        table.add_column(column, justify="right" if right else "left")
-    for hit in hits:
-        texts = (hit.node.title or hit.node.node_key, hit.node.node_type, hit.node.dataset_name)
-        scores = (number(hit.combined), hit.band, number(hit.vector), number(hit.keyword))
-        table.add_row(*map(clean, texts), *scores)
-    out().print(table)
+for _command in (list_, get, delete, search, fields, examples, schema, stats, evaluate):
+    db.add_command(_command)
 
 
 def _show_report(location: str, values: dict[str, Any], started: float, as_json: bool) -> None:
@@ -250,11 +251,16 @@ def _loader(name: str | None) -> Callable[[], Embedder]:
 
 
 @contextmanager
-def _progress(title: str, *, quiet: bool) -> Generator[Callable[[int, int], None]]:
-    """A progress bar on a terminal, nothing elsewhere; takes what is done and the total."""
+def _progress(*titles: str, quiet: bool) -> Generator[tuple[Callable[[int, int], None], ...]]:
+    """A progress bar per title on a terminal, nothing elsewhere; each is shown when it is first
+    called with what is done and the total."""
     from rich.progress import Progress
 
     console = err()
     with Progress(console=console, disable=quiet or not console.is_terminal) as bars:
-        task = bars.add_task(title, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        tasks = [bars.add_task(title, total=None, visible=False) for title in titles]
+        yield tuple(partial(_advance, bars, task) for task in tasks)
+
+
+def _advance(bars: Progress, task: TaskID, done: int, total: int) -> None:
+    bars.update(task, completed=done, total=total, visible=True)

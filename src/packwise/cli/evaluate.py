@@ -11,7 +11,7 @@ import click
 
 from packwise.candidates import FUSIONS, Fusion, Mode
 from packwise.cli import evaluate_tables as tables
-from packwise.cli.console import print_json
+from packwise.cli.console import embedder_option, print_json
 from packwise.cli.evaluate_compare import ablate, compare, gate, questions
 from packwise.cli.evaluate_selection import (
     EvaluationRun,
@@ -52,8 +52,8 @@ def evaluate() -> None:
     """Measure retrieval on judged questions.
 
     FOLDER has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv (the BEIR layout, plain or
-    gzipped). It can also be a file of goldens, or a pack with eval/questions.jsonl. `packwise
-    eval FOLDER` is short for `packwise eval run FOLDER`.
+    gzipped). It can also be a file of goldens, or a pack with eval/questions.jsonl or with
+    feedback (`packwise feedback`). `packwise eval FOLDER` is short for `packwise eval run FOLDER`.
     """
 
 
@@ -98,6 +98,7 @@ def evaluate() -> None:
     metavar="FILE",
     help="Write a page with charts and every question's trace.",
 )
+@embedder_option
 def run_command(
     selection: QuestionChoice,
     as_json: bool,
@@ -107,6 +108,7 @@ def run_command(
     variants: tuple[str, ...],
     sets: tuple[str, ...],
     report: str | None,
+    embedder: str | None,
 ) -> None:
     """Ask the questions of FOLDER and score the results.
 
@@ -122,7 +124,7 @@ def run_command(
 
     if (budgets or variants or sets or report) and (modes or fusions):
         raise UsageError("--mode and --fusion compare rankings, the other options contexts")
-    settings = Settings.load(query_cache=0)
+    settings = Settings.load(query_cache=0, embedder=embedder)
     check_folder_of(report)
     sizes = budgets or (settings.context_token_budget,)
     names = tuple(dict.fromkeys(variants or ((DEFAULT,) if sets else (BASELINE, DEFAULT))))
@@ -233,8 +235,13 @@ def _store_size(store: str) -> dict[str, int]:
 @click.option(
     "--markdown", type=click.Path(dir_okay=False), metavar="FILE", help="Write the tables there."
 )
+@embedder_option
 def table_command(
-    selection: QuestionChoice, folders: tuple[str, ...], as_json: bool, markdown: str | None
+    selection: QuestionChoice,
+    folders: tuple[str, ...],
+    as_json: bool,
+    markdown: str | None,
+    embedder: str | None,
 ) -> None:
     """Compare keyword, vector and hybrid search on each FOLDER."""
     from packwise.evaluation.data import load_dataset
@@ -242,7 +249,7 @@ def table_command(
     from packwise.evaluation.tables import rankings_markdown
     from packwise.settings import Settings
 
-    settings = Settings.load(query_cache=0)
+    settings = Settings.load(query_cache=0, embedder=embedder)
     check_folder_of(markdown)
     # Read all before measuring the first, so that a mistake in the last one shows at once.
     for folder in folders:
@@ -273,7 +280,7 @@ def answers_command(
     QUESTIONS has one JSON object per line: "question", and "holds", a list of alternatives of
     which a right answer holds all texts of one: {"question": "Which port?", "holds":
     [["9999"]]}. Without "holds" the question has no answer in the documents. "kind" groups
-    questions, "document" asks within one document.
+    questions, "document" asks within one document. A file of feedback works too.
     """
     from packwise.evaluation.answers import evaluate_answers, read_questions
     from packwise.library import open_library

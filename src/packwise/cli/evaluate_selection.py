@@ -39,12 +39,12 @@ class QuestionChoice:
         from packwise.cli.progress import ProgressBars
         from packwise.evaluation.cache import cached_store
         from packwise.evaluation.coverage_check import check_coverage, leaked_questions
-        from packwise.evaluation.goldens import QUESTIONS, load_questions, resolve
+        from packwise.evaluation.goldens import has_questions, load_questions, resolve
         from packwise.stores.locate import open_store
 
         dataset = load_questions(self.folder, split=self.split, half=self.half)
         store = self.store
-        if store is None and (Path(self.folder) / QUESTIONS).is_file():
+        if store is None and has_questions(self.folder):
             store = self.folder
         if store is None:
             progress = ProgressBars(f"building {clean(dataset.name)}")

@@ -253,7 +253,7 @@ def show_ablation(found: Experiment, effects: Sequence[StageEffect]) -> None:
         table.add_row(name, *cells, f"{effect.median_ms:+.1f}")
     console = out()
     console.print(table)
-    console.print("* the 95% interval of the paired difference excludes zero", style="dim")
+    console.print("* beyond chance: the 95% interval excludes zero, and p < 0.05", style="dim")
 
 
 def show_gate(found: RegressionResult, name: str) -> None:

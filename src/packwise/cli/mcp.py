@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.serve import KEYS_FILE, NO_KEYS, limits_of, listen, missing_extra, required_keys
+from packwise.cli.serve import (
+    CORS,
+    KEYS_FILE,
+    NO_KEYS,
+    WORKERS,
+    limits_of,
+    listen,
+    missing_extra,
+    required_keys,
+)
+
+if TYPE_CHECKING:
+    from packwise.serving.limits import Limits
+    from packwise.serving.shared_state import SharedState
+    from packwise.serving.store_registry import StoreRegistry
 
 
 @click.command()
@@ -17,6 +33,8 @@ from packwise.cli.serve import KEYS_FILE, NO_KEYS, limits_of, listen, missing_ex
 @click.option("--port", default=8001, show_default=True, help="The port; 0: any free port.")
 @KEYS_FILE
 @NO_KEYS
+@CORS
+@WORKERS
 @click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any.")
 @click.option("--running", default=None, type=int, help="Questions to work on at once.")
 @click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
@@ -27,6 +45,8 @@ def mcp(
     port: int,
     keys_file: str | None,
     no_keys: bool,
+    cors: tuple[str, ...],
+    workers: int | None,
     **limits: Any,
 ) -> None:
     """Offer one or more STOREs to agents as MCP tools.
@@ -41,15 +61,25 @@ def mcp(
     except ImportError as error:
         raise missing_extra("the MCP server", "mcp", error) from error
     if http:
-        listen(
-            lambda opened, bounds: mcp_server.build_mcp_app(opened, limits=bounds, keys=ring),
-            stores,
-            host,
-            port,
-            limits,
-            path=mcp_server.PATH,
-        )
+        build = partial(_build, keys=ring.file if ring is not None else None, cors=cors)
+        listen(build, stores, host, port, limits, workers, path=mcp_server.PATH)
         return
     if sys.stdin.isatty():
         click.echo("waiting for an agent on standard input; press Ctrl-D to end", err=True)
     mcp_server.run_stdio(open_stores(stores), limits=limits_of(limits))
+
+
+def _build(
+    opened: StoreRegistry,
+    limits: Limits,
+    shared: SharedState,
+    *,
+    keys: Path | None,
+    cors: tuple[str, ...],
+) -> Any:
+    """The application of one process."""
+    from packwise.serving.keys import KeyRing
+    from packwise.serving.mcp_server import build_mcp_app
+
+    ring = KeyRing(keys) if keys is not None else None
+    return build_mcp_app(opened, limits=limits, keys=ring, cors=cors, shared=shared)

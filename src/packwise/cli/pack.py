@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from packwise.cli.console import clean, json_option, print_json, print_table, size
 from packwise.cli.copy import embedder_option
+from packwise.cli.pack_release import diff, export, install, key, provenance, update
 from packwise.stores.locate import pack_folder
+
+if TYPE_CHECKING:
+    from packwise.stores.base import StoreInfo
 
 
 @click.group()
@@ -21,22 +27,29 @@ def pack() -> None:
 
 @pack.command()
 @click.argument("pack")
+@click.option("--content-hash", "hashed", is_flag=True, help="Also compute the content hash.")
 @json_option
-def info(pack: str, as_json: bool) -> None:
-    """Show what PACK contains and what it was built with."""
+def info(pack: str, hashed: bool, as_json: bool) -> None:
+    """Show what PACK contains, what it was built with, and which release it is."""
+    from packwise.packs.release import content_hash
     from packwise.stores.locate import open_store
 
     with closing(open_store(pack)) as store:
-        found = store.info()
+        found, spoken = store.info(), store.languages()
+        content = content_hash(store) if hashed else ""
         top = sorted(store.documents(), key=lambda d: (-d.pagerank, d.id))[:5]
     if as_json:
-        print_json({**asdict(found), "details": dict(found.details)})
+        more = {"details": dict(found.details), "languages": dict(spoken)}
+        record = {key: str(value) for key, value in _release_rows(pack, found, content)}
+        print_json({**asdict(found), **more, "release": record})
         return
     rows = [
+        *_release_rows(pack, found, content),
         ("kind", found.kind),
         ("version", found.version),
         ("documents", f"{found.documents:,}"),
         ("passages", f"{found.passages:,}"),
+        ("languages", _language_list(spoken)),
         ("links", f"{found.links:,}"),
         ("embedder", f"{found.embedder or 'not recorded'} ({found.dim} dimensions)"),
         ("embedder version", found.embedder_version or "not recorded"),
@@ -48,14 +61,61 @@ def info(pack: str, as_json: bool) -> None:
     print_table(found.location, ("what", "value"), rows, header=False)
 
 
+def _release_rows(pack: str, info: StoreInfo, content: str) -> list[tuple[str, str]]:
+    """What a pack was released as; nothing for other stores and for packs that never were."""
+    from packwise.packs.installed import signer
+    from packwise.packs.release import release_of
+
+    release = release_of(pack_folder(pack), info) if info.kind == "pack" else None
+    shown = content or (release.content if release else "")
+    rows = [("content", shown)] if shown else []
+    if release is None:
+        return rows
+    signed = signer(pack_folder(pack), release)
+    return [
+        ("release", f"{release.name} {release.version}"),
+        ("licence", release.license),
+        *([("description", release.description)] if release.description else []),
+        ("signed by", signed or "no one"),
+        *rows,
+    ]
+
+
+@pack.command("documents")
+@click.argument("pack")
+@json_option
+def list_documents(pack: str, as_json: bool) -> None:
+    """List the documents of PACK."""
+    from packwise.stores.locate import open_store
+
+    with closing(open_store(pack)) as store:
+        found = list(store.documents())
+    if as_json:
+        print_json(
+            [{**asdict(document), "metadata": dict(document.metadata)} for document in found]
+        )
+        return
+    rows = ((d.id, d.title, d.lang, f"{d.passages:,}") for d in found)
+    print_table(pack, ("document", "title", "language", ">passages"), rows)
+
+
+def _language_list(documents: Mapping[str, int]) -> str:
+    """The languages of a store with their documents: "German 12, English 3"."""
+    from packwise.language.languages import language_name
+
+    named = (f"{language_name(code) or 'unknown'} {count:,}" for code, count in documents.items())
+    return ", ".join(named) or "none"
+
+
 @pack.command()
 @click.argument("pack")
 @json_option
 def validate(pack: str, as_json: bool) -> None:
     """Check all of PACK; the exit code is 1 when something is wrong."""
+    from packwise.packs.installed import release_problems
     from packwise.stores.pack.store import validate as find_problems
 
-    problems = find_problems(pack_folder(pack))
+    problems = find_problems(pack_folder(pack)) or release_problems(pack_folder(pack))
     if as_json:
         print_json({"pack": pack, "valid": not problems, "problems": problems})
     elif not problems:
@@ -66,16 +126,25 @@ def validate(pack: str, as_json: bool) -> None:
         sys.exit(1)
 
 
+pack.add_command(validate, "verify")
+for command in (install, update, export, diff, provenance, key):
+    pack.add_command(command)
+
+
 @pack.command()
 @click.argument("pack")
-@click.option("--name", help="The name to install it under; by default its folder's name.")
-@click.option("--replace", is_flag=True, help="Replace an installed pack of this name.")
-def install(pack: str, name: str | None, replace: bool) -> None:
-    """Install PACK, so that its name opens it from any folder."""
-    from packwise.packs import installed
+@json_option
+def repair(pack: str, as_json: bool) -> None:
+    """Repair PACK with what its database still holds; a document that is lost is named."""
+    from packwise.stores.pack.repair import repair as repair_pack
 
-    folder = installed.install(Path(pack).expanduser(), name, replace=replace)
-    click.echo(f'installed: packwise search {folder.name} "your question"')
+    report = repair_pack(pack_folder(pack))
+    if as_json:
+        print_json({"pack": pack, **asdict(report)})
+        return
+    click.echo(f"{clean(pack)}: repaired; {report.restored} passages restored")
+    for name in report.removed:
+        click.echo(f"packwise: removed {clean(name)}, which is damaged: build it again", err=True)
 
 
 @pack.command("list")
@@ -93,6 +162,9 @@ def list_installed(as_json: bool) -> None:
                     "folder": str(entry.folder),
                     "documents": entry.info.documents if entry.info else None,
                     "passages": entry.info.passages if entry.info else None,
+                    "version": entry.release.version if entry.release else None,
+                    "license": entry.release.license if entry.release else None,
+                    "from": entry.origin or None,
                     "problem": entry.problem,
                 }
                 for entry in found
@@ -105,29 +177,14 @@ def list_installed(as_json: bool) -> None:
 
     def cells(entry: InstalledPack) -> tuple[str, ...]:
         if entry.info is None:
-            return entry.name, entry.problem, "", ""
+            return entry.name, entry.problem, "", "", "", ""
+        release = entry.release
+        named = (release.version, release.license) if release else ("", "")
         counts = f"{entry.info.documents:,}", f"{entry.info.passages:,}"
-        return entry.name, *counts, size(entry.info.size_bytes)
+        return entry.name, *named, *counts, size(entry.info.size_bytes)
 
-    columns = ("name", ">documents", ">passages", ">size")
+    columns = ("name", "version", "licence", ">documents", ">passages", ">size")
     print_table("installed packs", columns, map(cells, found))
-
-
-@pack.command("export")
-@click.argument("store", metavar="PACK")
-@click.option("--to", "kind", type=click.Choice(["kuzu"]), required=True, help="The format.")
-@click.option("--out", "target", metavar="FILE", help="The file to write; by default PACK.db.")
-@click.option("--replace", is_flag=True, help="Replace a file that an earlier export wrote.")
-def export(store: str, kind: str, target: str | None, replace: bool) -> None:
-    """Write PACK as a Kuzu database, for Cypher and for the tools of agent-kgpacks."""
-    from packwise.packs.exporting import export_pack
-
-    file = Path(target) if target else None
-    report = export_pack(store if file else str(pack_folder(store)), file, replace=replace)
-    click.echo(
-        f"{clean(str(report.target))}: {report.documents:,} documents,"
-        f" {report.passages:,} passages; packwise search kuzu:{clean(str(report.target))}"
-    )
 
 
 @pack.command("import")
@@ -161,17 +218,26 @@ def remove(name: str) -> None:
 @click.argument("pack")
 @click.option("--out", default=".", metavar="FOLDER", help="Where to create the skill's folder.")
 @click.option("--name", help="The skill's name; by default derived from the pack's.")
+@click.option("--description", help="What the pack is about; by default made from its documents.")
 @click.option("--with-pack", is_flag=True, help="Copy the pack into the skill's folder.")
 @click.option("--replace", is_flag=True, help="Replace a folder of this name.")
 @json_option
 def skill(
-    pack: str, out: str, name: str | None, with_pack: bool, replace: bool, as_json: bool
+    pack: str,
+    out: str,
+    name: str | None,
+    description: str | None,
+    with_pack: bool,
+    replace: bool,
+    as_json: bool,
 ) -> None:
     """Write a SKILL.md folder that lets an agent use PACK."""
     from packwise.packs.skill import write_skill
 
     folder = Path(out).expanduser()
-    written = write_skill(pack, folder, name=name, with_pack=with_pack, replace=replace)
+    written = write_skill(
+        pack, folder, name=name, description=description, with_pack=with_pack, replace=replace
+    )
     if as_json:
         result = {"name": written.name, "folder": str(written.folder)}
         print_json({**result, "description": written.description})

@@ -29,6 +29,7 @@ class ProgressBars(Progress):
         )
         self._documents = self._bars.add_task(f"{title}: documents", total=None, rate="")
         self._verified = self._bars.add_task("verifying", total=None, rate="", visible=False)
+        self._fetched: progress.TaskID | None = None
         self._passages = 0
 
     def __enter__(self) -> Self:
@@ -38,7 +39,14 @@ class ProgressBars(Progress):
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
+    def fetched(self, url: str) -> None:
+        if self._fetched is None:
+            self._fetched = self._bars.add_task("fetching pages", total=None, rate="")
+        self._bars.advance(self._fetched)
+
     def counted(self, documents: int) -> None:
+        if self._fetched is not None:
+            self._bars.update(self._fetched, total=self._bars.tasks[self._fetched].completed)
         self._bars.update(self._documents, total=documents)
         self._bars.update(self._verified, total=documents)
 

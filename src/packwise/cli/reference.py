@@ -1,15 +1,27 @@
-"""The command reference, generated from the commands.
+"""The reference pages that are generated from the code.
 
-python -m packwise.cli.reference > docs/commands.md
+python -m packwise.cli.reference [commands|endpoints|metrics|trace] > docs/commands.md
+
+Those of settings and Python names exist only in the built site.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import inspect
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
+from typing import Any
 
 import click
 
+import packwise
+from packwise.candidates import Scores
 from packwise.cli import app
+from packwise.context.trace import Cap, Dropped, DropReason, PackingTrace, Selected
+from packwise.settings import Settings
+from packwise.trace import STAGES, DroppedCandidate, Stage, Trace
 
 _OPENING = """\
 # Commands
@@ -47,5 +59,196 @@ def commands(
                 yield from commands(below, (*path, name))
 
 
+def settings_page() -> str:
+    """Every setting with its variable, default, meaning and reason, as Markdown."""
+    rows: list[tuple[str, ...]] = []
+    for one in fields(Settings):
+        meta = one.metadata
+        value = ("off", "on")[one.default] if isinstance(one.default, bool) else one.default
+        shown = f"`{value}`" if str(value) else "not set"
+        rows.append((f"`{meta['env']}`", shown, meta["meaning"], meta["why"]))
+    return (
+        "# Settings\n\nA value comes from the call or the command line, else from the environment"
+        " variable, else from the default. `packwise settings` shows the current values and their"
+        " origin.\n\n" + _table(("variable", "default", "meaning", "why this default"), rows)
+    )
+
+
+def python_page() -> str:
+    """Every public name with its signature and docstring, as Markdown."""
+    lines = ["# Python names\n", "What `import packwise` offers, by name.\n"]
+    for name in sorted(packwise.__all__, key=str.lower):
+        value: Any = getattr(packwise, name)
+        doc = inspect.getdoc(value) if callable(value) else None
+        if name.startswith("_") or not doc:
+            continue
+        lines.append(f"## {name}\n")
+        lines.append(f"```text\n{name}{_signature(value)}\n\n{doc}\n```\n")
+        methods = inspect.getmembers(value, inspect.isfunction) if inspect.isclass(value) else []
+        for method, function in methods:
+            if not method.startswith("_") and function.__doc__:
+                shown = inspect.getdoc(function)
+                lines.append(f"```text\n{name}.{method}{_signature(function)}\n\n{shown}\n```\n")
+    return "\n".join(lines)
+
+
+def _signature(value: Any) -> str:
+    try:
+        return str(inspect.signature(value)).replace("packwise.", "")
+    except (ValueError, TypeError):
+        return ""
+
+
+def endpoints_page() -> str:
+    """Every endpoint of the HTTP API with its fields, from the OpenAPI document, as Markdown."""
+    from packwise.serving.app import openapi_document
+    from packwise.serving.page import Schemas
+
+    document = openapi_document()
+    schemas = Schemas(document)
+    lines = [
+        "# Endpoints\n",
+        "Every endpoint with what it takes and returns, as in `/openapi.json`."
+        " [The HTTP API](http.md) explains them.\n",
+    ]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            lines.append(f"## {method.upper()} {path}\n\n{operation['summary']}\n")
+            taken = [
+                (f"`{name}`", schemas.kind(schema), "yes" if required else "", text)
+                for name, schema, text, required in schemas.taken(operation)
+            ]
+            if taken:
+                lines.append(_table(("field", "type", "required", "meaning"), taken))
+            result = schemas.result(operation)
+            if names := list(result.get("properties", {})):
+                lines.append(f"Returns {', '.join(f'`{name}`' for name in names)}.\n")
+    return "\n".join(lines)
+
+
+def trace_page() -> str:
+    """Every field of a trace, as Markdown."""
+    lines = [
+        "# The trace\n",
+        "What `packwise search --json`, `packwise context --json`, `packwise ask --json --trace`"
+        " and `/v1/trace/{id}` return under `trace`. More fields may be added under the same"
+        " `version`.\n",
+        "## Of a search or an answer\n",
+        _fields(Trace, {"version": "1"}),
+        "### stages[]\n",
+        _fields(Stage, without=("started", "error")),
+        "Notes stand beside `name` and `ms`. The stages, in the order in which they can run:\n",
+        _table(("name", "what it does"), ((f"`{name}`", text) for name, text in STAGES.items())),
+        "### dropped[]\n",
+        _fields(DroppedCandidate),
+        "## Of a context\n",
+        "An answer has it under `packing`. Equal input gives an equal trace, byte for byte.\n",
+        _fields(
+            PackingTrace,
+            {
+                "version": "1",
+                "candidates": inspect.getdoc(PackingTrace.candidates) or "",
+                "merges": "passages that became one piece: its `marker` and their `ids`",
+                "reunions": "neighbours that were attached to a passage: `id`, `to`, `tokens`",
+            },
+        ),
+        "### selected[]\n",
+        _fields(Selected),
+        "### dropped[]\n",
+        _fields(Dropped),
+        "Each candidate that is not in the context has exactly one reason:\n",
+        _table(
+            ("reason", "meaning"),
+            (
+                (f"`{DropReason[name].value}`", text)
+                for name, text in _attribute_docs(DropReason).items()
+            ),
+        ),
+        "### caps[]\n",
+        _fields(Cap),
+        "## Scores\n",
+        f"```text\n{inspect.getdoc(Scores)}\n```",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def metrics_page() -> str:
+    """Every metric of an evaluation and of a server, as Markdown."""
+    from packwise.evaluation.metrics import AVERAGED, CONTEXT_FORMULAS, RANKING_FORMULAS, STANDARD
+    from packwise.serving.observability import Metrics
+    from packwise.serving.operations import CURRENT
+
+    head = ("metric", "meaning")
+    ranking = [
+        (
+            ", ".join(f"`{one}`" for one in STANDARD if one.formula == formula),
+            " ".join((inspect.getdoc(function) or "").replace("``k``", "k").split()),
+        )
+        for formula, function in RANKING_FORMULAS.items()
+    ]
+    served = [
+        (f"`{name}`", ", ".join(f"`{label}`" for label in labels), text)
+        for name, text, labels in Metrics().described
+    ]
+    served += [
+        (f"`{name}`", "`store`" if name in list(CURRENT)[-3:] else "", text)
+        for name, text in CURRENT.items()
+    ]
+    return "\n".join(
+        (
+            "# Metrics\n",
+            "## Of rankings\n",
+            "`packwise eval` prints them: means over the judged questions, equal to those of"
+            " `ir_measures` and trec_eval.\n",
+            _table(head, ranking),
+            "## Of contexts\n",
+            "`packwise eval --budget B` prints them for the questions that can be answered.\n",
+            _table(head, ((f"`{name}@B`", text) for name, text in CONTEXT_FORMULAS.items())),
+            f"{', '.join(f'`{name}`' for name in AVERAGED)} without a budget are means over the"
+            " budgets.\n",
+            "## Of a server\n",
+            "`packwise serve` has them at `/metrics`, for Prometheus. Those of stores are shown"
+            " only to keys that see every document.\n",
+            _table(("metric", "labels", "meaning"), served),
+        )
+    )
+
+
+def _fields(record: type, more: dict[str, str] | None = None, without: Sequence[str] = ()) -> str:
+    """The documented fields of a record."""
+    known = {name: text for name, text in _attribute_docs(record).items() if name not in without}
+    rows = ((f"`{name}`", text) for name, text in ((more or {}) | known).items())
+    return _table(("field", "meaning"), rows)
+
+
+def _attribute_docs(record: type) -> dict[str, str]:
+    """The string below each attribute of a class."""
+    (body,) = ast.parse(inspect.getsource(record)).body
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for one, below in zip(body.body, body.body[1:], strict=False):
+        target = one.target if isinstance(one, ast.AnnAssign) else None
+        target = one.targets[0] if isinstance(one, ast.Assign) else target
+        if isinstance(target, ast.Name):
+            value = below.value if isinstance(below, ast.Expr) else None
+            text = value.value if isinstance(value, ast.Constant) else ""
+            found[target.id] = " ".join(str(text).replace("``", "`").split())
+    return found
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head)]
+    lines += [[str(cell).replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+PAGES = {
+    "commands": reference,
+    "endpoints": endpoints_page,
+    "metrics": metrics_page,
+    "trace": trace_page,
+}
+
+
 if __name__ == "__main__":
-    click.echo(reference(), nl=False)
+    click.echo(PAGES[sys.argv[1] if len(sys.argv) > 1 else "commands"](), nl=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -27,21 +28,23 @@ from packwise.cli.console import (
     parse_where,
     print_json,
     print_table,
+    split_stores,
     text_argument,
     where_option,
 )
+from packwise.documents import located
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from packwise.retrieval.pipeline import Ranking
+    from packwise.retrieval.ranking import Ranking
     from packwise.trace import Trace
 
 _SNIPPET = 320
 
 
 @click.command()
-@click.argument("store")
+@click.argument("store", metavar="STORE...")
 @text_argument("query")
 @click.option("-k", default=5, show_default=True, help="How many passages.")
 @click.option(
@@ -82,28 +85,36 @@ def search(
     trace: bool,
     as_json: bool,
 ) -> None:
-    """Find the best passages of STORE for QUERY."""
-    if tenant:
-        from packwise.cli.db import search_nodes
+    """Find the best passages of one or more STOREs for QUERY."""
+    stores, query = split_stores(store, query)
+    if tenant and not stores[1:]:
+        from packwise.cli.db_nodes import search_nodes
         from packwise.nodes.store import has_nodes
 
         if has_nodes(store, tenant):
-            search_nodes(store, query, (tenant,), k=k, fusion=fusion or "weighted", as_json=as_json)
+            search_nodes(store, query, (tenant,), k=k, fusion=fusion, as_json=as_json)
             return
+    if tenant:
         where = (*where, f"tenant={tenant}")
     from packwise.library import open_library
 
-    with open_library(store) as library:
-        ranking = library.search(
-            query,
-            k,
-            mode=mode,
-            fusion=fusion,
-            where=parse_where(where),
-            alternatives=also,
-            graph=graph,
-            rerank=rerank,
-        )
+    rankings: dict[str, Ranking] = {}
+    for name in stores:
+        with open_library(name) as library:
+            rankings[name] = library.search(
+                query,
+                k,
+                mode=mode,
+                fusion=fusion,
+                where=parse_where(where),
+                alternatives=also,
+                graph=graph,
+                rerank=rerank,
+            )
+    if len(rankings) > 1:
+        _show_merged(rankings, k, full=full, as_json=as_json)
+        return
+    ranking = rankings[store]
     if as_json:
         from packwise.serving.json_records import ranking_record
 
@@ -119,26 +130,54 @@ def search(
         show_trace(ranking.trace)
 
 
+def _show_merged(rankings: Mapping[str, Ranking], k: int, *, full: bool, as_json: bool) -> None:
+    """One ranking over several stores."""
+    from packwise.retrieval.merging import merge_rankings
+    from packwise.retrieval.ranking import hit_record
+
+    found = merge_rankings(rankings, k)
+    query = next(iter(rankings.values())).query.text
+    confidences = {store: round(ranking.confidence, 6) for store, ranking in rankings.items()}
+    if as_json:
+        hits = [{"store": f.store, **hit_record(f.hit, n)} for n, f in enumerate(found, start=1)]
+        print_json({"query": query, "hits": hits, "confidence": confidences})
+        return
+    _show_hits([(f.hit, f"{clean(f.store)}: ") for f in found], query, full)
+    out().print(
+        ", ".join(f"confidence {c:.2f} in {s}" for s, c in confidences.items()), style="dim"
+    )
+
+
+def _show_hits(hits: Sequence[tuple[Candidate, str]], query: str, full: bool) -> None:
+    """Print hits, each with what goes before its heading."""
+    from rich.text import Text
+
+    console = out()
+    if not hits:
+        console.print(Text("nothing found", style="yellow"))
+    for rank, (hit, before) in enumerate(hits, start=1):
+        heading = Text(f"{rank}. {before}", style="bold")
+        heading.append(clean(hit.passage.heading or hit.passage.document), style="bold cyan")
+        console.print(heading)
+        console.print(Text(_scores_line(hit), style="dim"))
+        body = (
+            clean(hit.passage.text) if full else _snippet(hit.passage.text, query, hit.passage.lang)
+        )
+        console.print(_highlighted(body, query, hit.passage.lang))
+        console.print()
+
+
 def show(ranking: Ranking, *, full: bool = False) -> None:
     """Print a ranking for people."""
     from rich.text import Text
 
-    console = out()
+    _show_hits([(hit, "") for hit in ranking.hits], ranking.query.text, full)
     if not ranking.hits:
-        console.print(Text("nothing found", style="yellow"))
         return
-    for rank, hit in enumerate(ranking.hits, start=1):
-        heading = Text(f"{rank}. ", style="bold")
-        heading.append(clean(hit.passage.heading or hit.passage.document), style="bold cyan")
-        console.print(heading)
-        console.print(Text(_scores_line(hit), style="dim"))
-        body = clean(hit.passage.text) if full else _snippet(hit.passage.text, ranking.query.text)
-        console.print(_highlighted(body, ranking.query.text))
-        console.print()
     timings = ranking.trace.timings_ms()
     steps = ", ".join(f"{name} {ms:.1f}" for name, ms in timings.items())
     line = f"confidence {ranking.confidence:.2f}   {sum(timings.values()):.1f} ms ({steps})"
-    console.print(Text(line, style="dim"))
+    out().print(Text(line, style="dim"))
 
 
 def show_trace(trace: Trace) -> None:
@@ -166,39 +205,54 @@ def _scores_line(hit: Candidate) -> str:
         for name, value in named.items()
         if value is not None
     ]
-    return f"   {'   '.join(parts)}   {clean(hit.passage.url or hit.passage.document)}"
+    where = located(hit.passage.url or hit.passage.document, hit.passage.place)
+    return f"   {'   '.join(parts)}   {clean(where)}"
 
 
-def _snippet(text: str, query: str) -> str:
+def _snippet(text: str, query: str, lang: str) -> str:
     """The part of a passage with most of the query's words, cut between words."""
     flat = " ".join(clean(text).split())
     if len(flat) <= _SNIPPET:
         return flat
-    starts = [m.start() for m in _matches(flat, query)]
+    starts = [start for start, _ in _matches(flat, query, lang)]
     begin = 0
     if starts:
         best = max(starts, key=lambda s: (sum(s <= t < s + _SNIPPET - 40 for t in starts), -s))
         begin = max(0, min(best - 40, len(flat) - _SNIPPET))
+    # Where there are no spaces near, between any two characters.
     if begin:
-        begin = flat.find(" ", begin) + 1
+        begin = flat.find(" ", begin, begin + 40) + 1 or begin
     end = len(flat)
     if begin + _SNIPPET < len(flat):
-        end = max(flat.rfind(" ", begin, begin + _SNIPPET), begin + 1)
+        space = flat.rfind(" ", begin + _SNIPPET // 2, begin + _SNIPPET)
+        end = space if space > 0 else begin + _SNIPPET
     return f"{'… ' if begin else ''}{flat[begin:end]}{' …' if end < len(flat) else ''}"
 
 
-def _highlighted(text: str, query: str) -> Text:
+def _highlighted(text: str, query: str, lang: str) -> Text:
     from rich.text import Text
 
     shown = Text(text)
-    for match in _matches(text, query):
-        shown.stylize("bold yellow", match.start(), match.end())
+    for start, end in _matches(text, query, lang):
+        shown.stylize("bold yellow", start, end)
     return shown
 
 
-def _matches(text: str, query: str) -> list[re.Match[str]]:
-    """The words of a text that the keyword leg matches with the query."""
+def _matches(text: str, query: str, lang: str) -> list[tuple[int, int]]:
+    """Where a text has words that the keyword leg matches with the query."""
     from packwise.language.analyzer import terms
+    from packwise.language.word_classes import words_of
 
-    wanted = set(terms(query))
-    return [m for m in re.finditer(r"[^\W_]+(?:['’][^\W_]+)*", text) if wanted & set(terms(m[0]))]
+    wanted = set(terms(query, lang))
+    if text.isascii():
+        words = re.finditer(r"[^\W_]+(?:['’][^\W_]+)*", text)
+        return [m.span() for m in words if wanted & set(terms(m[0], lang))]
+    # The term of a pair of characters is longer than the first of them.
+    return [
+        (
+            word.start,
+            max(word.end, word.start + len(word.term)) if word.text in word.term else word.end,
+        )
+        for word in words_of(text, lang)
+        if word.term in wanted
+    ]

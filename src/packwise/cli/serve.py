@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,26 @@ from packwise.errors import UsageError
 if TYPE_CHECKING:
     from packwise.serving.keys import KeyRing
     from packwise.serving.limits import Limits
+    from packwise.serving.processes import Build
+    from packwise.serving.shared_state import SharedState
     from packwise.serving.store_registry import StoreRegistry
 
 KEYS_FILE = click.option(
     "--keys", "keys_file", default=None, metavar="FILE", help="The file with the API keys."
 )
 NO_KEYS = click.option("--no-keys", is_flag=True, help="Require no key; on loopback only.")
+CORS = click.option(
+    "--cors",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Let pages of this site call the server; may be repeated.",
+)
+WORKERS = click.option(
+    "--workers",
+    default=None,
+    type=click.IntRange(1, 256),
+    help="Processes that answer; as many as there are cores unless given.",
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -28,7 +42,7 @@ class _StoresOrKeys(click.Group):
     """``serve STORE...`` serves; ``serve keys ...`` manages keys."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args != ["--help"] and args != ["-h"]:
+        if not args or (args[0] not in self.commands and args not in (["--help"], ["-h"])):
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
@@ -37,6 +51,9 @@ class _StoresOrKeys(click.Group):
 def serve() -> None:
     """Serve one or more STOREs over HTTP.
 
+    A STORE may be a folder of packs, also an empty one: packs can then be made, changed and
+    deleted in the page. Without a STORE it is the current folder.
+
     `packwise serve STORE...` is short for `packwise serve run STORE...`. NAME=STORE gives a
     store a name. By default only this machine can connect. With another --host, every request
     needs an API key.
@@ -44,17 +61,20 @@ def serve() -> None:
 
 
 @serve.command()
-@click.argument("stores", nargs=-1, required=True, metavar="STORE...")
+@click.argument("stores", nargs=-1, metavar="[STORE]...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8000, show_default=True, help="The port; 0: any free port.")
 @KEYS_FILE
 @NO_KEYS
+@CORS
+@WORKERS
 @click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any.")
 @click.option("--burst", default=None, type=int, help="Requests a key may send at once.")
 @click.option("--running", default=None, type=int, help="Questions to work on at once.")
 @click.option("--waiting", default=None, type=int, help="Questions that may wait in the queue.")
 @click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
 @click.option("--body-bytes", default=None, type=int, help="Largest request body.")
+@click.option("--file-bytes", default=None, type=int, help="Largest file that can be added.")
 @click.option("--question", default=None, type=int, help="Longest question, in characters.")
 @click.option("--traces", default=None, type=int, help="Traces to keep in memory.")
 @click.option("--report", default=None, metavar="FILE", help="A result of `eval --json` to show.")
@@ -66,6 +86,8 @@ def run(
     port: int,
     keys_file: str | None,
     no_keys: bool,
+    cors: tuple[str, ...],
+    workers: int | None,
     report: str | None,
     log_questions: bool,
     telemetry: bool,
@@ -73,24 +95,44 @@ def run(
 ) -> None:
     """Serve one or more STOREs over HTTP."""
     ring = required_keys(host, keys_file, no_keys)
-    try:
-        from packwise.serving.app import build_app
-        from packwise.serving.observability import Log, Spans
-    except ImportError as error:
-        raise missing_extra("serving", "serve", error) from error
-
-    def build(opened: StoreRegistry, bounds: Limits) -> Any:
-        return build_app(
-            opened,
-            limits=bounds,
-            keys=ring,
-            log=Log(questions=log_questions),
-            telemetry=Spans() if telemetry else None,
-            report=Path(report) if report else None,
-        )
-
+    build = partial(
+        _build,
+        keys=ring.file if ring is not None else None,
+        log_questions=log_questions,
+        telemetry=telemetry,
+        report=Path(report) if report else None,
+        cors=cors,
+    )
     note = " (with keys)" if ring is not None else " (without keys, for this machine only)"
-    listen(build, stores, host, port, limits, note=note)
+    listen(build, stores or (".",), host, port, limits, workers, note=note)
+
+
+def _build(
+    opened: StoreRegistry,
+    limits: Limits,
+    shared: SharedState,
+    *,
+    keys: Path | None,
+    log_questions: bool,
+    telemetry: bool,
+    report: Path | None,
+    cors: tuple[str, ...],
+) -> Any:
+    """The application of one process."""
+    from packwise.serving.app import build_app
+    from packwise.serving.keys import KeyRing
+    from packwise.serving.observability import Log, Spans
+
+    return build_app(
+        opened,
+        limits=limits,
+        keys=KeyRing(keys) if keys is not None else None,
+        log=Log(questions=log_questions),
+        telemetry=Spans() if telemetry else None,
+        report=report,
+        cors=cors,
+        shared=shared,
+    )
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> UsageError:
@@ -108,32 +150,44 @@ def limits_of(options: dict[str, Any]) -> Limits:
 
 
 def listen(
-    build: Callable[[StoreRegistry, Limits], Any],
+    build: Build,
     stores: tuple[str, ...],
     host: str,
     port: int,
     limits: dict[str, Any],
+    workers: int | None,
     *,
     path: str = "",
     note: str = "",
 ) -> None:
-    """Open the stores, then serve the application that ``build`` makes until it is stopped."""
+    """Serve the application that ``build`` makes of the stores until it is stopped."""
     try:
         from packwise.serving import server
+        from packwise.serving.processes import Serving, serve_in_processes
     except ImportError as error:
         raise missing_extra("serving", "serve", error) from error
+    from packwise.machine import core_count
+    from packwise.serving.shared_state import SharedState
     from packwise.serving.store_registry import open_stores
 
     bounds = limits_of(limits)
     listening = server.bound_socket(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listening.getsockname()[1]}{path}"
+
+    def announce(names: list[str]) -> None:
+        click.echo(f"serving {', '.join(names) or 'no pack yet'} on {url}{note}")
+
     try:
-        opened = open_stores(stores)
-        app = build(opened, bounds)
-        shown = f"[{host}]" if ":" in host else host
-        names = ", ".join(store.name for store in opened)
-        url = f"http://{shown}:{listening.getsockname()[1]}{path}"
-        click.echo(f"serving {names} on {url}{note}")
-        server.serve(app, listening, bounds)
+        processes = workers or core_count()
+        if processes > 1:
+            serving = Serving(build, stores, bounds, processes)
+            serve_in_processes(serving, listening, announce)
+        else:
+            opened = open_stores(stores)
+            app = build(opened, bounds, SharedState())
+            announce([store.name for store in opened])
+            server.serve(app, listening, bounds)
     finally:
         listening.close()
     click.echo("stopped")
@@ -152,9 +206,11 @@ def required_keys(host: str, keys_file: str | None, no_keys: bool) -> KeyRing | 
     ring = _ring(keys_file)
     if ring.keys():
         return ring
-    if local and keys_file is None:
+    # Where keys were used once, a server must not open to everyone when the last one is revoked.
+    if local and keys_file is None and not ring.file.exists():
         return None
     reason = "" if local else f", and {host} requires one"
+    fix += f", or remove {ring.file} to serve this machine without keys" if local else ""
     raise UsageError(f"there is no API key in {ring.file}{reason}", fix=fix)
 
 
@@ -167,6 +223,7 @@ def keys() -> None:
 @click.option("--tenant", default=None, metavar="T", help="The tenant whose documents it sees.")
 @click.option("--acl", multiple=True, metavar="G", help="A group of the tenant; may be repeated.")
 @click.option("--all", "unbound", is_flag=True, help="It sees the documents of every tenant.")
+@click.option("--admin", is_flag=True, help="With --all: it may also change the packs.")
 @click.option("--label", default="", help="What the key is for.")
 @KEYS_FILE
 @_JSON
@@ -174,12 +231,15 @@ def add(
     tenant: str | None,
     acl: tuple[str, ...],
     unbound: bool,
+    admin: bool,
     label: str,
     keys_file: str | None,
     as_json: bool,
 ) -> None:
     """Create a key. It is shown only once."""
-    key, text = _ring(keys_file).add(tenant=tenant or "", acl=acl, unbound=unbound, label=label)
+    key, text = _ring(keys_file).add(
+        tenant=tenant or "", acl=acl, unbound=unbound, label=label, admin=admin
+    )
     if as_json:
         print_json({"id": key.id, "key": text, "tenant": key.tenant, "acl": list(key.acl)})
         return
@@ -201,6 +261,7 @@ def list_keys(keys_file: str | None, as_json: bool) -> None:
                     "tenant": key.tenant or None,
                     "acl": list(key.acl),
                     "all": key.unbound,
+                    "admin": key.admin,
                     "label": key.label,
                     "created": _day(key.created),
                 }
@@ -215,7 +276,8 @@ def list_keys(keys_file: str | None, as_json: bool) -> None:
 
     table = Table("id", "tenant", "groups", "label", "created", title="API keys")
     for key in found:
-        tenant = "all" if key.unbound else clean(key.tenant)
+        everyone = "all, admin" if key.admin else "all"
+        tenant = everyone if key.unbound else clean(key.tenant)
         groups = clean(", ".join(key.acl))
         table.add_row(key.id, tenant, groups, clean(key.label), _day(key.created))
     out().print(table)

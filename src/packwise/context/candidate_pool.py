@@ -19,33 +19,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from packwise.candidates import Candidate, Scores
-from packwise.context.passage_features import (
-    Exemption,
-    PassageFeatures,
-    exemption,
-    find_duplicates,
-    keywords,
-    passage_features,
-    quality,
-    words,
-)
+from packwise.context.duplicates import find_duplicates
+from packwise.context.quality import Exemption, exemption, keywords, quality
 from packwise.context.trace import Dropped, DropReason, Selected
-from packwise.documents import Block, Passage
-from packwise.language.analyzer import terms
+from packwise.documents import Passage
 from packwise.language.questions import NO_ANSWER, Answerability, answerability, parse_question
 from packwise.language.word_classes import NAME
+from packwise.language.words import holds_word, words
 from packwise.models.base import Vectors
+from packwise.reading.passage_reading import (
+    Reading,
+    reading_of,
+    term_hash,
+    unit_names,
+    unit_words,
+    whole_text,
+)
 from packwise.settings import Settings
 from packwise.stores import bm25
 from packwise.stores.base import Key, Store
+from packwise.stores.languages import question_terms
 
 # The best passages are kept however short they are, copies not counted: a note of one line is
 # often the answer. The quality filter acts on what is ranked lower.
@@ -80,7 +80,7 @@ class PoolEntry(NamedTuple):
     passage: Passage
     scores: Scores
     rank: int
-    features: PassageFeatures
+    reading: Reading
     quality: float | None
     exemption: Exemption | None
     answer: Answerability
@@ -116,8 +116,8 @@ class PoolEntry(NamedTuple):
             novelty=value.novelty,
             mass=value.mass,
             value=value.value,
-            sentences=(shown, len(self.features.units)),
-            reduced=shown < len(self.features.units),
+            sentences=(shown, len(self.reading.units)),
+            reduced=shown < len(self.reading.units),
             attached_to=self.attached_to,
             span=(self.passage.start, self.passage.end),
         )
@@ -139,8 +139,8 @@ class CandidatePool:
 class EntryBuilder:
     """Makes the entries of one question."""
 
-    def __init__(self, question: str, settings: Settings) -> None:
-        parsed = parse_question(question)
+    def __init__(self, question: str, settings: Settings, lang: str = "") -> None:
+        parsed = parse_question(question, lang)
         self.kind = parsed.kind
         self.question = question
         self._asked = parsed.features
@@ -157,16 +157,20 @@ class EntryBuilder:
         rank: int,
         attached_to: str | None = None,
     ) -> PoolEntry:
-        start = passage.start
-        blocks = tuple(Block(b.kind, b.start - start, b.end - start) for b in passage.blocks)
-        features = passage_features(passage.text, blocks)
-        matched = len(self._keywords & features.vocabulary)
-        worth = quality(features.word_count, matched, len(self._keywords))
-        matching = self._matching(features) if features.all_features & self._asked else 0
-        answer = answerability(features.all_features, matching != 0, self._bonus)
+        reading = reading_of(passage)
+        matched = self._keywords_held(passage.text, reading)
+        worth = quality(reading.word_count, matched, len(self._keywords))
+        matching = self._matching(passage.text, reading)
+        answer = answerability(reading.all_features, matching != 0, self._bonus)
         return PoolEntry(
-            key, passage, scores, rank, features, worth, None, answer, matching, attached_to
+            key, passage, scores, rank, reading, worth, None, answer, matching, attached_to
         )
+
+    def _keywords_held(self, text: str, reading: Reading) -> int:
+        if reading.spaced:
+            lower = text.lower()
+            return sum(holds_word(lower, word) for word in self._keywords)
+        return len(self._keywords.intersection(unit_words(text, reading.units)))
 
     def is_stub(self, entry: PoolEntry) -> bool:
         """Whether the quality of an entry is below the threshold."""
@@ -181,15 +185,16 @@ class EntryBuilder:
         found = exemption(passage.text, self.question, passage.heading)
         return entry._replace(exemption=found)
 
-    def _matching(self, features: PassageFeatures) -> int:
+    def _matching(self, text: str, reading: Reading) -> int:
         """The units that hold what the question asks for.
 
         A name counts only when it is not one of the question's own words.
         """
+        hits = [found & self._asked for found in reading.features]
+        names = unit_names(text, reading.units) if NAME in hits else ()
         matching = 0
-        for i, found in enumerate(features.features):
-            hit = found & self._asked
-            if hit and (hit != NAME or not features.names[i] <= self._question_words):
+        for i, hit in enumerate(hits):
+            if hit and (hit != NAME or not names[i] <= self._question_words):
                 matching |= 1 << i
         return matching
 
@@ -206,7 +211,7 @@ def build_pool(builder: EntryBuilder, candidates: Sequence[Candidate]) -> Candid
         if entries.setdefault(entry.id, entry) is not entry:
             dropped.append(entry.dropped(DropReason.DUPLICATE_OF, entry.id))
     every = list(entries.values())
-    duplicates = find_duplicates([e.passage for e in every], [e.features for e in every])
+    duplicates = find_duplicates([e.passage for e in every], [e.reading for e in every])
     for i, first in duplicates.items():
         dropped.append(every[i].dropped(DropReason.DUPLICATE_OF, every[first].id))
     distinct = [entry for i, entry in enumerate(every) if i not in duplicates]
@@ -228,7 +233,7 @@ def unread_entries(candidates: Sequence[Candidate]) -> tuple[list[PoolEntry], li
     entries: dict[str, PoolEntry] = {}
     copies: list[Dropped] = []
     for rank, found in enumerate(_best_first(candidates), start=1):
-        whole = replace(passage_features(""), units=((0, len(found.passage.text)),))
+        whole = whole_text(found.passage.text)
         fields = (found.key, found.passage, found.scores, rank, whole, None, None, NO_ANSWER, 0)
         entry = PoolEntry(*fields)
         first = entries.setdefault(entry.passage.text, entry)
@@ -254,17 +259,24 @@ def entry_vectors(entries: Sequence[PoolEntry], store: Store) -> Vectors:
 
 
 def neighbours(
-    store: Store, builder: EntryBuilder, host: PoolEntry, known: Collection[str]
+    store: Store,
+    builder: EntryBuilder,
+    host: PoolEntry,
+    known: Collection[str],
+    before: int = 1,
+    after: int = 1,
 ) -> list[tuple[PoolEntry, bool]]:
     """The passages right before and after one in its section, except the ``known`` ids; each
     with whether it comes after."""
     passage = host.passage
+    if not before and not after:
+        return []
     return [
         (
             builder.build(key, other, Scores(), host.rank, attached_to=host.id),
             other.order_index > passage.order_index,
         )
-        for key, other in store.neighbours(host.key, before=1, after=1)
+        for key, other in store.neighbours(host.key, before, after)
         if other.document == passage.document
         and other.section_path == passage.section_path
         and other.id not in known
@@ -311,7 +323,7 @@ class Relevance:
 
 def term_weights(question: str, store: Store) -> dict[str, float]:
     """The index terms of a question, weighted by rarity; the weights sum to 1."""
-    asked = list(dict.fromkeys(terms(question)))[:_MOST_TERMS]
+    asked = question_terms(question, store)[:_MOST_TERMS]
     if not asked:
         return {}
     known = store.term_statistics(asked)
@@ -326,11 +338,18 @@ def estimate_relevance(
     params: RelevanceParams = DEFAULT_PARAMS,
 ) -> Relevance:
     """Spread the expected answer over the entries, which come best first."""
-    counts = [len(entry.features.units) for entry in entries]
+    counts = [len(entry.reading.units) for entry in entries]
     if not any(counts):
         return Relevance([0.0] * len(entries), [()] * len(entries))
     owners = np.repeat(np.arange(len(entries)), counts)
-    held, matches = _question_words(entries, weights)
+    held = _question_terms(entries, weights)
+    matches = np.array(
+        [
+            entry.matching >> unit & 1
+            for entry, n in zip(entries, counts, strict=True)
+            for unit in range(n)
+        ]
+    )
     between = params.in_one_place - params.scattered
     in_one_place = float(np.clip((held.max() - params.scattered) / between, 0.0, 1.0))
 
@@ -343,7 +362,7 @@ def estimate_relevance(
     factors = np.where(_raised(entries), np.maximum(factors, by_rank), factors)
     factors /= float(factors @ own) or 1.0
     masses = factors * own
-    lengths = np.concatenate([entry.features.lengths for entry in entries])
+    lengths = np.array([end - start for entry in entries for start, end in entry.reading.units])
     whole = _sums(lengths, owners, len(entries))
     # The text around an answer helps to understand it.
     around = params.surroundings
@@ -355,33 +374,27 @@ def estimate_relevance(
     return Relevance(masses.tolist(), units)
 
 
-def _question_words(
-    entries: Sequence[PoolEntry], weights: Mapping[str, float]
-) -> tuple[Floats, NDArray[np.int64]]:
-    """For each unit of each entry the share of the question's words that it holds together
-    with its heading, and 1 where it holds what is asked for."""
-    held: list[float] = []
-    matches: list[int] = []
-    for entry in entries:
-        passage, features = entry.passage, entry.features
-        heading = _heading_terms(passage.doc_title, passage.section_path, passage.lead)
-        in_heading = 0.0
-        found: list[tuple[int, float]] = []
-        for term, weight in weights.items():
-            if term in heading:
-                in_heading += weight
-            elif term in features.term_units:
-                found.append((features.term_units[term], weight))
-        units = [in_heading] * len(features.units)
-        for bits, weight in found:
-            while bits:
-                lowest = bits & -bits
-                units[lowest.bit_length() - 1] += weight
-                bits ^= lowest
-        held += units
-        matching = entry.matching
-        matches += [matching >> i & 1 for i in range(len(units))] if matching else [0] * len(units)
-    return np.array(held), np.array(matches)
+def _question_terms(entries: Sequence[PoolEntry], weights: Mapping[str, float]) -> Floats:
+    """For each unit of each entry the share of the question's terms that it holds together
+    with its heading."""
+    # A place is a heading or a unit; the heading of an entry comes before its units.
+    counts = [count for entry in entries for count in entry.reading.term_counts]
+    sizes = np.array([len(entry.reading.term_counts) for entry in entries])
+    headings = np.cumsum(sizes) - sizes
+    places = np.repeat(np.arange(len(counts)), counts)
+    hashes = np.concatenate([entry.reading.terms for entry in entries])
+    found = np.zeros((len(weights), len(counts)), dtype=np.bool_)
+    for row, term in zip(found, weights, strict=True):
+        row[places[hashes == term_hash(term)]] = True
+    in_heading = found[:, headings]
+    held = np.zeros(len(entries))
+    for row, weight in zip(in_heading, weights.values(), strict=True):
+        held[row] += weight
+    held = np.repeat(held, sizes)
+    found &= ~np.repeat(in_heading, sizes, axis=1)
+    for row, weight in zip(found, weights.values(), strict=True):
+        held[row] += weight
+    return np.delete(held, headings)
 
 
 def _sums(values: NDArray[Any], owners: NDArray[np.int64], count: int) -> Floats:
@@ -405,8 +418,3 @@ def _priors(entries: Sequence[PoolEntry], params: RelevanceParams) -> Floats:
     by_rank = np.arange(1.0, len(entries) + 1) ** -params.rank_decay
     shares = by_rank * relative**params.score_power * answerable
     return shares / shares.sum()
-
-
-@lru_cache(maxsize=4096)
-def _heading_terms(title: str, section_path: tuple[str, ...], lead: str) -> frozenset[str]:
-    return frozenset(terms(" ".join((title, *section_path, lead))))

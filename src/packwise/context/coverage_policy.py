@@ -83,11 +83,11 @@ def _add_neighbours(selection: GreedySelection, given: PolicyInput, relevance: R
     found: list[tuple[PoolEntry, list[float]]] = []
     for index in hosts:
         host, share = draft.entries[index], relevance.masses[index] * _NEIGHBOUR_SHARE
-        for entry, after in neighbours(given.store, given.builder, host, known):
-            border = len(host.features.units) - 1 if after else 0
-            if draft.units[index] >> border & 1:
-                known.add(entry.id)
-                found.append((entry, _neighbour_values(host, share, entry, after)))
+        units, last = draft.units[index], len(host.reading.units) - 1
+        sides = units & 1, units >> last & 1
+        for entry, after in neighbours(given.store, given.builder, host, known, *sides):
+            known.add(entry.id)
+            found.append((entry, _neighbour_values(host, share, entry, after)))
     if found:
         selection.offer(found)
         selection.fill()
@@ -96,10 +96,10 @@ def _add_neighbours(selection: GreedySelection, given: PolicyInput, relevance: R
 def _neighbour_values(host: PoolEntry, share: float, entry: PoolEntry, after: bool) -> list[float]:
     """The value of each unit of a neighbour, by its distance from the host; 0 for sentences
     that the host holds too."""
-    values = [0.0] * len(entry.features.units)
+    values = [0.0] * len(entry.reading.units)
     start = entry.passage.start
     for i in range(len(values)) if after else reversed(range(len(values))):
-        a, b = entry.features.units[i]
+        a, b = entry.reading.units[i]
         if not (host.passage.start <= start + a and start + b <= host.passage.end):
             values[i] = share
             share *= _NEIGHBOUR_DECAY

@@ -26,7 +26,10 @@ from typing import NamedTuple
 
 from packwise.context.candidate_pool import PoolEntry
 from packwise.context.markdown import MarkdownText
+from packwise.language.untrusted import clean, without_markers
 from packwise.models.base import TokenCounter
+from packwise.models.tokens import ModelTokens
+from packwise.reading.passage_reading import ENCODING, unit_pieces
 
 _BLOCK_END = "\n\n"
 _OPENS_BLOCK = re.compile(r"[ \t]*(?:```|~~~|[-*+] |\d{1,4}[.)] |\|)|[^\n]+\n(?:---|===)")
@@ -50,7 +53,7 @@ class SelectedUnits(NamedTuple):
 
     def spans(self) -> list[tuple[int, int]]:
         """All units of the entry, as offsets in the document."""
-        return [(self.start + a, self.start + b) for a, b in self.entry.features.units]
+        return [(self.start + a, self.start + b) for a, b in self.entry.reading.units]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class Excerpt:
     def reduced(self) -> bool:
         """Whether sentences of its passages are left out."""
         return any(
-            shown < len(part.entry.features.units)
+            shown < len(part.entry.reading.units)
             for part, shown in zip(self.parts, self.shown, strict=True)
         )
 
@@ -131,7 +134,7 @@ def section_line(title: str, path: Sequence[str]) -> str:
 
 
 def _one_line(heading: str) -> str:
-    return " ".join(heading.split())
+    return without_markers(" ".join(clean(heading).split()))
 
 
 def block(marker: int, text: str) -> str:
@@ -141,23 +144,16 @@ def block(marker: int, text: str) -> str:
     return f"[{marker}]{space}{text}{_BLOCK_END}"
 
 
-def entry_costs(counter: TokenCounter, entry: PoolEntry) -> tuple[int, ...]:
+def entry_costs(counter: TokenCounter, entry: PoolEntry) -> Sequence[int]:
     """The tokens of each unit of an entry, with the white space before it."""
-    return unit_costs(counter, entry.passage.text, entry.features.units, entry.features.code)
-
-
-@lru_cache(maxsize=4096)
-def unit_costs(
-    counter: TokenCounter, text: str, units: tuple[tuple[int, int], ...], code: int
-) -> tuple[int, ...]:
-    """The same for a text with these units, of which ``code`` are code."""
-    starts = [0, *(end for _, end in units)][: len(units)]
-    pieces = [
-        f" {text[a:b]}" if i == 0 else text[start:b]
-        for i, (start, (a, b)) in enumerate(zip(starts, units, strict=True))
-    ]
-    counts = counter.count_many(pieces)
-    return tuple(count + (code >> i & 1) * _FENCE_COST for i, count in enumerate(counts))
+    reading = entry.reading
+    if isinstance(counter, ModelTokens) and counter.encoding == ENCODING:
+        counts = counter.with_margin(reading.tokens)
+    else:
+        counts = counter.count_many(unit_pieces(entry.passage.text, reading.units))
+    if not reading.code:
+        return counts
+    return [count + (reading.code >> i & 1) * _FENCE_COST for i, count in enumerate(counts)]
 
 
 @lru_cache(maxsize=64)
@@ -283,7 +279,7 @@ class ContextDraft:
         self.budget = budget
         self._counter = counter
         self._layout: Layout | None = None
-        self._tokens: int | None = None
+        self._counts: dict[str, int] = {}
 
     def add_entry(self, entry: PoolEntry) -> int:
         """Offer one more entry; returns its index."""
@@ -294,7 +290,7 @@ class ContextDraft:
     def add(self, pick: Pick) -> None:
         self.units[pick.entry] |= pick.units
         self.picks.append(pick)
-        self._layout = self._tokens = None
+        self._layout = None
 
     def remove(self, pick: Pick) -> None:
         """Take a pick out; units that another pick holds too stay."""
@@ -303,7 +299,7 @@ class ContextDraft:
         for other in self.picks:
             if other.entry == pick.entry:
                 self.units[pick.entry] |= other.units
-        self._layout = self._tokens = None
+        self._layout = None
 
     def selected(self) -> list[int]:
         """The entries of which something is shown, by index."""
@@ -317,9 +313,14 @@ class ContextDraft:
 
     def tokens(self) -> int:
         """The tokens of the draft, its pieces counted one by one."""
-        if self._tokens is None:
-            self._tokens = sum(self._counter.count_many(self.layout().pieces))
-        return self._tokens
+        return sum(self.piece_tokens())
+
+    def piece_tokens(self) -> list[int]:
+        """The tokens of each piece of the layout. Most pieces stay as a draft changes."""
+        pieces = self.layout().pieces
+        new = [piece for piece in pieces if piece not in self._counts]
+        self._counts.update(zip(new, self._counter.count_many(new), strict=True))
+        return [self._counts[piece] for piece in pieces]
 
     def shrink(self) -> int:
         """Remove the picks of lowest density until the draft fits; returns the tokens left."""

@@ -2,7 +2,8 @@
 
 Readers store the text of code blocks and tables without their marks. Here code is fenced
 again, a table gets the line below its column names, and a passage that begins inside a table
-or list is preceded by its lead.
+or list is preceded by its lead. A document can hold neither markers nor headings like those of a
+context, nor a code fence that it does not close.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 from packwise.documents import Block, BlockKind, Passage
+from packwise.language.untrusted import clean, quoted
 
 GAP, LINE_GAP = " … ", "\n…\n"
 """What stands for omitted sentences, within a line and between lines."""
 
 Span = tuple[int, int]
 
-_RULING = re.compile(r"[ \t|:+=-]*(?:--|==)[ \t|:+=-]*$", re.MULTILINE)
+_RULING = re.compile(r"(?=[^\n]*?(?:--|==))[ \t|:+=-]*+$", re.MULTILINE)
+_ONLY_RULING = re.compile(r"[-+=|:\s]+")
+_SPACE = re.compile(r"\s+")
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -82,13 +86,14 @@ class MarkdownText:
                 text += self._separator(pieces[place - 1][1], start)
             block = self._inside(start)
             lead = next((said for at, said in self._leads if at.start <= start < at.end), "")
+            lead = quoted(lead)
             if lead and lead not in text:
                 text += f"{lead}\n"
                 if block is not None and block.kind is BlockKind.TABLE:
                     text += _ruling(lead.count("|"))
             shown = self._between(start, end)
             is_code = block is not None and block.kind is BlockKind.CODE
-            text += _fenced(shown) if is_code else shown
+            text += fenced(clean(shown)) if is_code else quoted(shown)
         return text
 
     def _separator(self, end: int, start: int) -> str:
@@ -107,6 +112,41 @@ def _ruling(bars: int) -> str:
     return " | ".join(["---"] * (bars + 1)) + "\n" if bars else ""
 
 
-def _fenced(code: str) -> str:
+def fenced(code: str) -> str:
+    """Code between fences that do not occur in it."""
     fence = "`" * max([3, *(len(run) + 1 for run in _BACKTICKS.findall(code))])
     return f"{fence}\n{code}\n{fence}"
+
+
+def table_cells(lines: Sequence[str]) -> list[list[str]]:
+    """The cells of lines, all rows equally long, without columns that are empty everywhere."""
+    rows = [[one_line(cell) for cell in line.split("|")] for line in lines]
+    width = max((len(row) for row in rows), default=0)
+    # The first line of a table lost its empty first cells when the text was trimmed.
+    rows = [
+        [*[""] * (width - len(row)), *row] if i == 0 else [*row, *[""] * (width - len(row))]
+        for i, row in enumerate(rows)
+    ]
+    used = [column for column in range(width) if any(row[column] for row in rows)]
+    return [[row[column] for column in used] or [""] for row in rows]
+
+
+def table_markdown(head: str, rows: str) -> str:
+    """Lines of cells between ``|`` as a Markdown table; the first is the head unless given."""
+    lines = [line for line in head.split("\n") if line.strip()]
+    lines += [line for line in rows.split("\n") if line.strip() and not is_ruling(line)]
+    cells = table_cells(lines)
+    if not cells or len(cells[0]) < 2:
+        return "\n".join(lines)
+    table = [f"| {' | '.join(row)} |" for row in cells]
+    return "\n".join([table[0], f"|{' --- |' * len(cells[0])}", *table[1:]])
+
+
+def is_ruling(line: str) -> bool:
+    """Whether a line of a table only parts its head from its rows."""
+    return bool(_ONLY_RULING.fullmatch(line))
+
+
+def one_line(text: str) -> str:
+    """A text on one line, single-spaced."""
+    return _SPACE.sub(" ", text).strip()

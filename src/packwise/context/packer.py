@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from packwise.candidates import PACKING_POLICIES, Candidate
+from packwise.candidates import PACKING_POLICIES, Candidate, Results
 from packwise.context.api_token_counts import pack_by_api_count
 from packwise.context.candidate_pool import (
     DEFAULT_PARAMS,
@@ -20,7 +20,6 @@ from packwise.context.candidate_pool import (
 )
 from packwise.context.coverage_policy import select_by_coverage
 from packwise.context.layout import ContextDraft, Excerpt, Layout
-from packwise.context.passage_features import clause_features
 from packwise.context.reference_policies import lay_out_by_characters, select_by_seed
 from packwise.context.selection import PolicyInput, PolicyResult
 from packwise.context.trace import (
@@ -30,11 +29,15 @@ from packwise.context.trace import (
     PackingTrace,
     json_value,
 )
-from packwise.errors import UsageError
+from packwise.documents import joined_places
+from packwise.errors import UsageError, expect
+from packwise.language.untrusted import suspicions
 from packwise.models.base import TokenCounter
 from packwise.models.tokens import token_counter
+from packwise.reading.passage_reading import clauses_of
 from packwise.settings import Settings
 from packwise.stores.base import Store
+from packwise.stores.languages import language_of
 from packwise.trace import Trace
 
 
@@ -45,7 +48,8 @@ class PackedPassage:
     ``ids`` are the passages it is made of, in reading order, and ``id`` the best ranked of
     them. ``spans`` are the parts of the document it shows: ``document.text[a:b]`` each.
     ``reduced`` says that sentences between or around them were left out. ``tokens`` counts
-    the passage with its marker.
+    the passage with its marker. ``suspicious`` says why its text may be addressed to the model
+    that reads it (``language.untrusted``).
     """
 
     marker: int
@@ -60,14 +64,18 @@ class PackedPassage:
     tokens: int
     score: float
     reduced: bool
+    place: str = ""
+    suspicious: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         return {name: json_value(getattr(self, name)) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(Results[PackedPassage]):
     """A context for one question: its text has ``tokens`` tokens, at most ``budget``.
+
+    It is a sequence of its passages.
 
     ``confidence`` is that of the search that found the candidates, ``probability`` the
     calibrated chance that the answer is among them, where it is known.
@@ -82,6 +90,21 @@ class Context:
     confidence: float = 0.0
     probability: float | None = None
 
+    def __str__(self) -> str:
+        return self.text
+
+    def results(self) -> tuple[PackedPassage, ...]:
+        """The passages."""
+        return self.passages
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The passages as ``packwise context --json`` prints them."""
+        return [passage.as_dict() for passage in self.passages]
+
+    def caption(self) -> str:
+        """The question, for the HTML view."""
+        return f"{self.question} ({self.tokens} of {self.budget} tokens)"
+
     def as_dict(self) -> dict[str, Any]:
         """The context as ``packwise context --json`` prints it."""
         return {
@@ -89,7 +112,7 @@ class Context:
             "text": self.text,
             "tokens": self.tokens,
             "budget": self.budget,
-            "passages": [passage.as_dict() for passage in self.passages],
+            "passages": self.to_dicts(),
             "trace": self.trace.as_dict(),
             "confidence": round(self.confidence, 6),
             "probability": None if self.probability is None else round(self.probability, 6),
@@ -123,12 +146,13 @@ def pack(
     """
     budget = settings.context_token_budget if budget is None else budget
     policy = policy or settings.packing_policy
+    expect(budget, int, "a token budget is a whole number")
     if budget < 0:
         raise UsageError(f"a token budget is 0 or more, not {budget}")
     if policy not in PACKING_POLICIES:
         raise UsageError(f"policy is one of {', '.join(PACKING_POLICIES)}, not {policy!r}")
 
-    builder = EntryBuilder(question, settings)
+    builder = EntryBuilder(question, settings, language_of(question, store))
 
     def pack_with(by: TokenCounter) -> Context:
         packing = _Packing(builder, store, by, settings, budget, policy)
@@ -167,7 +191,7 @@ class _Packing:
         if pool.entries and not layout.excerpts:
             # Something is better than nothing: the best passage by clauses instead of sentences.
             first, *others = pool.entries
-            entries = (first._replace(features=clause_features(first.passage)), *others)
+            entries = (first._replace(reading=clauses_of(first.passage)), *others)
             relevance = estimate_relevance(entries, weights, params)
             given = replace(given, pool=replace(pool, entries=entries), relevance=relevance)
             result = select(given)
@@ -184,6 +208,7 @@ class _Packing:
             unfiltered=pool.unfiltered,
             caps=result.caps,
             warnings=warnings,
+            piece_tokens=draft.piece_tokens(),
         )
 
     def by_characters(self, candidates: Sequence[Candidate]) -> Context:
@@ -199,6 +224,7 @@ class _Packing:
             sorted(dropped, key=lambda one: one.rank),
             method="characters",
             unfiltered=True,
+            piece_tokens=self.counter.count_many(layout.pieces),
         )
 
     def _within_budget(self, draft: ContextDraft) -> tuple[Layout, int]:
@@ -223,6 +249,7 @@ class _Packing:
         *,
         method: str,
         unfiltered: bool,
+        piece_tokens: Sequence[int],
         caps: Sequence[Cap] = (),
         warnings: Sequence[str] = (),
     ) -> Context:
@@ -249,16 +276,23 @@ class _Packing:
             selected=selected,
             dropped=tuple(dropped),
             caps=tuple(caps),
-            warnings=tuple(warnings),
+            warnings=(*warnings, *_suspicion_lines(layout.excerpts)),
         )
-        counts = self.counter.count_many([layout.pieces[i] for i in layout.blocks])
         passages = tuple(
-            _packed_passage(marker, excerpt, count)
-            for marker, (excerpt, count) in enumerate(
-                zip(layout.excerpts, counts, strict=True), start=1
+            _packed_passage(marker, excerpt, piece_tokens[place])
+            for marker, (excerpt, place) in enumerate(
+                zip(layout.excerpts, layout.blocks, strict=True), start=1
             )
         )
         return Context(trace.question, layout.text, tokens, self.budget, passages, trace)
+
+
+def _suspicion_lines(excerpts: Sequence[Excerpt]) -> list[str]:
+    return [
+        f"passage [{marker}] may be addressed to the model that reads it: {', '.join(reasons)}"
+        for marker, excerpt in enumerate(excerpts, start=1)
+        if (reasons := _suspicious(excerpt))
+    ]
 
 
 def _dropped(result: PolicyResult) -> list[Dropped]:
@@ -292,7 +326,14 @@ def _packed_passage(marker: int, excerpt: Excerpt, tokens: int) -> PackedPassage
         tokens=tokens,
         score=best.final,
         reduced=excerpt.reduced,
+        place=joined_places(part.entry.passage.place for part in excerpt.parts),
+        suspicious=_suspicious(excerpt),
     )
+
+
+def _suspicious(excerpt: Excerpt) -> tuple[str, ...]:
+    texts = (part.entry.passage.indexed_text for part in excerpt.parts)
+    return tuple(dict.fromkeys(reason for text in texts for reason in suspicions(text)))
 
 
 def _packing_settings(settings: Settings) -> dict[str, Any]:

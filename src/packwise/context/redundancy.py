@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.context.candidate_pool import PoolEntry
-from packwise.context.passage_features import equal_places, shared_characters
+from packwise.context.duplicates import repeated_units, shared_characters
 from packwise.context.trace import Cap, DropReason
 from packwise.models.base import Vectors
 from packwise.settings import Settings
@@ -37,7 +37,8 @@ class CoveredText:
         self.clear()
         # Places of the sentences that occur more than once; few do.
         self._copies: dict[int, list[tuple[int, list[tuple[int, int]]]]] = {}
-        for places in equal_places([entry.features.fingerprints for entry in entries]):
+        passages, readings = [e.passage for e in entries], [e.reading for e in entries]
+        for places in repeated_units(passages, readings):
             for index, unit in places:
                 others = [place for place in places if place[0] != index]
                 self._copies.setdefault(index, []).append((unit, others))
@@ -71,13 +72,13 @@ def _shared_units(entry: PoolEntry, units: int, other: PoolEntry) -> int:
     """The units of ``other`` that lie within these units of ``entry``."""
     mine, theirs = entry.passage, other.passage
     spans: list[tuple[int, int]] = []
-    for unit, (a, b) in enumerate(entry.features.units):
+    for unit, (a, b) in enumerate(entry.reading.units):
         if units >> unit & 1:
             joined = spans and units >> (unit - 1) & 1
             first = spans.pop()[0] if joined else mine.start + a
             spans.append((first, mine.start + b))
     shared = 0
-    for unit, (a, b) in enumerate(other.features.units):
+    for unit, (a, b) in enumerate(other.reading.units):
         start, end = theirs.start + a, theirs.start + b
         if any(first <= start and end <= last for first, last in spans):
             # Offsets are trusted only as far as the texts agree.

@@ -24,6 +24,7 @@ from packwise.context.candidate_pool import (
     neighbours,
 )
 from packwise.context.coverage_policy import MOST_HOSTS
+from packwise.context.duplicates import shared_characters
 from packwise.context.layout import (
     ContextDraft,
     Excerpt,
@@ -36,7 +37,6 @@ from packwise.context.layout import (
     section_line,
     title_line,
 )
-from packwise.context.passage_features import shared_characters
 from packwise.context.redundancy import (
     SAME_MEANING,
     SelectedSimilarity,
@@ -197,7 +197,7 @@ class _SeedSelection:
                 self._add_if_fits(Pick(index, self._all_units(index), 0.0, self._costs[index]))
 
     def _all_units(self, index: int) -> int:
-        return self._draft.entries[index].features.all_units
+        return self._draft.entries[index].reading.all_units
 
     def result(self) -> PolicyResult:
         draft = self._draft
@@ -244,7 +244,7 @@ def _cut_at(entries: Sequence[PoolEntry], room: int) -> Layout:
         text = passage.text[: max(0, room - len(lines) - len(block(marker, "")))]
         if not text.strip():
             break
-        shown = sum(end <= len(text) for _, end in entry.features.units)
+        shown = sum(end <= len(text) for _, end in entry.reading.units)
         part = SelectedUnits(entry, (1 << shown) - 1)
         span = (passage.start, passage.start + len(text))
         excerpts.append(Excerpt((part,), (span,), text, (text,), (shown,)))

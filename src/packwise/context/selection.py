@@ -32,8 +32,9 @@ from packwise.stores.base import Store
 
 # Tokens of the mark that stands for a gap between two sentences.
 _GAP_COST = 2
-# The price of a token doubles from an unlimited budget down to one of so many tokens.
-_SMALL_BUDGET = 1000
+# The setting is the price in a budget of this many tokens. It falls with the cube root of the
+# budget, so it is twice as high at an eighth of it, and no higher below that.
+_USUAL_BUDGET, _SMALL_BUDGET = 8000, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ class PolicyResult:
 
 def token_price(settings: Settings, budget: int) -> float:
     """The share of the answer that a single token must add: more where room is scarce."""
-    scarcity = _SMALL_BUDGET / max(budget, _SMALL_BUDGET)
-    return settings.packing_token_price / 1000 * (1.0 + scarcity)
+    scarcity = _USUAL_BUDGET / max(budget, _SMALL_BUDGET)
+    return settings.packing_token_price / 1000 * scarcity ** (1 / 3)
 
 
 class GreedySelection:
@@ -94,6 +95,7 @@ class GreedySelection:
         self._vectors = vectors
         self._values: list[Sequence[float]] = []
         self._costs: list[Sequence[int]] = []
+        self._leads: list[int] = []
         self._block = block_cost(counter)
         self._densest: list[float] = []
         self._bounds: list[float] = []
@@ -108,6 +110,8 @@ class GreedySelection:
             index = self.draft.add_entry(entry)
             self._values.append(values)
             self._costs.append(entry_costs(self._counter, entry))
+            lead = entry.passage.lead
+            self._leads.append(self._counter.count(lead) if lead else 0)
             self._by_document.setdefault(entry.passage.document, []).append(index)
         new = density_bounds(self._values[first:], self._costs[first:], self._block)
         self._densest += new[0]
@@ -168,10 +172,10 @@ class GreedySelection:
     def reason(self, index: int) -> tuple[DropReason, str | None]:
         """Why nothing of an entry was selected."""
         entries = self.draft.entries
-        if index == 0 and entries[0].features.units:
+        if index == 0 and entries[0].reading.units:
             return DropReason.OVER_BUDGET, None
         covered = self._covered.by.get(index)
-        if covered and self._covered.units[index] == entries[index].features.all_units:
+        if covered and self._covered.units[index] == entries[index].reading.all_units:
             return covered[0], entries[covered[1]].id
         pick = self._best_pick(index, limit=None)
         if pick is None:
@@ -267,7 +271,7 @@ class GreedySelection:
     def _options(self, index: int, selected: int, covered: int) -> list[tuple[float, int]]:
         """The units that can be added, each with those it brings, by density: pairs of the
         negative density and the units."""
-        brings, taken = self.draft.entries[index].features.brings, selected | covered
+        brings, taken = self.draft.entries[index].reading.brings, selected | covered
         if not any(brings):
             if index not in self._sorted:
                 pairs = zip(self._values[index], self._costs[index], strict=True)
@@ -308,10 +312,10 @@ class GreedySelection:
         passage = self.draft.entries[index].passage
         title, section = self._header(index)
         shown = self._sections.get(passage.document)
-        lead = self._counter.count(passage.lead) if passage.lead else 0
+        opening = self._block + self._leads[index]
         if shown is None:
-            return self._block + title + section + lead
-        return self._block + (0 if passage.section_path in shown else section) + lead
+            return opening + title + section
+        return opening + (0 if passage.section_path in shown else section)
 
     def _add(self, pick: Pick) -> None:
         if not self.draft.units[pick.entry]:

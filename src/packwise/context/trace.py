@@ -51,87 +51,123 @@ class Dropped(NamedTuple):
     """A candidate that is not in the context."""
 
     id: str
+    """the passage"""
     reason: DropReason
+    """why it is not in the context"""
     of: str | None
+    """the passage it gives way to"""
     document: str
+    """the document of the passage"""
     rank: int
+    """its rank in the search, from 1"""
     scores: Scores
+    """its scores in the search"""
     quality: float | None
+    """how much it says, 0 to 1"""
     bonus: float
+    """what it gained for answering the kind of question"""
     novelty: float | None = None
+    """the share of it that the context does not say yet, if that was computed"""
     mass: float | None = None
+    """the share of the expected answer it was estimated to hold, if that was computed"""
     tokens: int | None = None
+    """what it would cost, if that was computed"""
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A passage that is in the context, whole or in part.
-
-    ``tokens`` counts the text it added, without headers; text that two passages share counts
-    for the earlier one. ``mass`` is the share of the expected answer it was estimated to
-    hold, ``value`` the part of that in its selected sentences. ``sentences`` says how many
-    are shown, of how many; ``span`` is the whole passage's place in its document.
-    """
+    """A passage that is in the context, whole or in part."""
 
     id: str
+    """the passage"""
     marker: int
+    """the number of the piece of the context it is in"""
     document: str
+    """the document of the passage"""
     tokens: int
+    """what its text added, without headers; text that two passages share counts for the first"""
     rank: int
+    """its rank in the search, from 1"""
     scores: Scores
+    """its scores in the search"""
     quality: float | None
+    """how much it says, 0 to 1"""
     spared: str | None
+    """why it was kept although it is below the quality threshold"""
     bonus: float
+    """what it gained for answering the kind of question"""
     features: tuple[str, ...]
+    """what the bonus is for"""
     novelty: float
+    """the share of it that the context did not say yet"""
     mass: float
+    """the share of the expected answer it was estimated to hold"""
     value: float
+    """the part of ``mass`` in its selected sentences"""
     sentences: tuple[int, int]
+    """how many of its sentences are shown, of how many"""
     reduced: bool
+    """whether only a part of it is shown"""
     attached_to: str | None
+    """the passage that it continues, if that is why it is in"""
     span: tuple[int, int]
+    """where the whole passage begins and ends in the text of its document"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """A cap that a candidate exceeded; ``lifted`` where it was let in all the same because it
-    continues a selected passage."""
+    """A cap that a candidate exceeded."""
 
     cap: str
+    """which one"""
     id: str
+    """the candidate"""
     limit: int
+    """the number of passages it allows"""
     lifted: bool
+    """whether the candidate was let in all the same, because it continues a selected passage"""
 
 
 @dataclass(frozen=True, slots=True)
 class PackingTrace:
-    """Everything that was decided about one context.
-
-    ``coverage`` is the share of the expected answer that the context holds, as the policy
-    estimates it. ``header_tokens`` is the cost of titles, section paths and markers.
-    ``warnings`` say in a line each what a reader of the context should know.
-    """
+    """Everything that was decided about one context."""
 
     question: str
+    """the question"""
     question_kind: str
+    """the kind of answer it asks for"""
     policy: str
+    """how passages were chosen: ``coverage``, ``seed`` or ``baseline``"""
     method: str
+    """the method that the policy used"""
     tokenizer: str
+    """whose tokens were counted"""
     exact: bool
+    """whether that is the model's own count; otherwise it has a safety margin"""
     budget: int
+    """the most tokens that the context may have"""
     tokens: int
+    """the tokens that it has"""
     header_tokens: int
+    """those of titles, section paths and markers"""
     coverage: float
+    """the share of the expected answer that the context holds, as the policy estimates it"""
     unfiltered: bool
+    """whether every candidate was below the quality threshold, so that none was dropped for it"""
     settings: Mapping[str, Any]
+    """the settings that shaped it"""
     selected: tuple[Selected, ...]
+    """the passages that are in"""
     dropped: tuple[Dropped, ...]
+    """every other candidate, best first"""
     caps: tuple[Cap, ...]
+    """the caps that candidates exceeded"""
     warnings: tuple[str, ...] = ()
+    """what a reader of the context should know, one line each"""
 
     @property
     def candidates(self) -> int:
-        """The number of candidates to choose from."""
+        """the number of candidates to choose from"""
         return len(self.dropped) + sum(s.attached_to is None for s in self.selected)
 
     def as_dict(self) -> dict[str, Any]:

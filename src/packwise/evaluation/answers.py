@@ -3,8 +3,9 @@
 Questions are lines of JSON with ``question`` and what a right answer holds: ``holds``, a list of
 alternatives, each a list of texts that must all be in it, or ``answers``, a list of texts of
 which one must be. A question without either has no answer in the documents: it should be refused
-or at least not be called likely. ``kind`` groups the questions of the report; ``document``
-restricts one to a document.
+or at least not be called likely. A file of feedback is read too: a right answer holds what people
+found right, and questions without a right answer are left out. ``kind`` groups the questions of
+the report; ``document`` restricts one to a document.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from packwise.answering.answer import Answer
 from packwise.candidates import Filter
 from packwise.errors import DataError
 from packwise.evaluation.calibration_metrics import Assessment, assess
+from packwise.evaluation.feedback import judged_questions, load_feedback
 from packwise.library import Library
 
 Outcome = Literal["right", "unsure", "wrong", "refused"]
@@ -83,8 +85,10 @@ class AnswerReport:
         groups: dict[str, list[AnswerResult]] = defaultdict(list)
         for result in self.results:
             groups[result.question.kind or "questions"].append(result)
-            if result.answerable:
-                groups["answerable"].append(result)
+        # A kind of that name would hold these questions twice.
+        groups["answerable"] = [result for result in self.results if result.answerable]
+        if not groups["answerable"]:
+            del groups["answerable"]
         ordered = sorted(
             groups, key=lambda kind: (kind == "answerable", not groups[kind][0].answerable)
         )
@@ -125,6 +129,15 @@ def read_questions(path: str | Path) -> list[AnswerQuestion]:
             f"{path} cannot be read: {error}", fix="name a file of questions"
         ) from error
     found: list[AnswerQuestion] = []
+    if '"verdict"' in (lines[0] if lines else ""):
+        found = [
+            AnswerQuestion(
+                str(number), judged.question, "feedback", tuple((a,) for a in judged.right)
+            )
+            for number, judged in enumerate(judged_questions(load_feedback(Path(path))), start=1)
+            if judged.right
+        ]
+        lines = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:

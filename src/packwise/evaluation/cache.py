@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tempfile
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,9 @@ from packwise.errors import DataError, StoreError, StoreMissing
 from packwise.evaluation.data import DataSet
 from packwise.language.names import RULES
 from packwise.models.embedder import load_embedder
+from packwise.retrieval.profile import load_profile, update_profile
 from packwise.settings import Settings, cache_folder
+from packwise.stores.base import WriteSummary
 from packwise.stores.locate import open_store
 
 if TYPE_CHECKING:
@@ -67,26 +69,41 @@ def cached_store(
     """The data set's store, built now if it does not exist yet.
 
     ``progress`` is entered only if there is something to build. An interrupted build resumes.
-    Raises what a build raises.
+    Where another evaluation builds it, this one waits. Raises what a build raises.
     """
+    from filelock import FileLock
+
     place = store_path(dataset, settings)
-    try:
-        open_store(str(place)).close()
-    except StoreMissing:
-        with progress or nullcontext() as shown:
-            _build(dataset, place, settings, shown)
-    return place
-
-
-def _build(dataset: DataSet, place: Path, settings: Settings, progress: Progress | None) -> None:
-    from packwise.packs.build import build_pack
-
+    if _exists(place, settings):
+        return place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
             f"cannot keep stores in {place.parent}: {error.strerror}", fix="set PACKWISE_CACHE"
         ) from error
+    with FileLock(f"{place}.lock"):
+        if not _exists(place, settings):
+            with progress or nullcontext() as shown:
+                _build(dataset, place, settings, shown)
+    return place
+
+
+def _exists(place: Path, settings: Settings) -> bool:
+    try:
+        with closing(open_store(str(place))) as store:
+            # One that an earlier Packwise built may not have been measured.
+            if load_profile(store.info()) is None:
+                embedder = load_embedder(settings.embedder, settings)
+                update_profile(store, embedder, WriteSummary(0, 0, 0, 0, 0))
+    except StoreMissing:
+        return False
+    return True
+
+
+def _build(dataset: DataSet, place: Path, settings: Settings, progress: Progress | None) -> None:
+    from packwise.packs.build import build_pack
+
     if dataset.corpus is not None:
         build_pack([str(dataset.folder)], str(place), settings=settings, progress=progress)
         return

@@ -26,8 +26,10 @@ from packwise.evaluation.calibration_metrics import (
     risk_coverage,
 )
 from packwise.evaluation.data import DataSet, Question
+from packwise.evaluation.feedback import answer_key
 from packwise.evaluation.metrics import Grades, gold_answers, holds
 from packwise.retrieval.calibration import CROSS, SIGNS, Calibration, LogisticModel, Signs, signs
+from packwise.stores.languages import language_of, question_terms
 
 if TYPE_CHECKING:
     from packwise.candidates import Candidate
@@ -132,16 +134,15 @@ def _has_answer(
 def _twin(
     library: Library, question: Question, grades: Grades, hits: Sequence[Candidate]
 ) -> dict[str, float]:
-    from packwise.language.analyzer import terms
-
     answers = gold_answers(question)
     rest = [
         hit
         for hit in hits
         if grades.get(hit.passage.document, 0) <= 0 and not holds(hit.passage.text, answers)
     ]
-    statistics = library.store.term_statistics(list(dict.fromkeys(terms(question.text))))
-    return signs(question.text, [hit.scores for hit in rest], rest, statistics)
+    statistics = library.store.term_statistics(question_terms(question.text, library.store))
+    lang = language_of(question.text, library.store)
+    return signs(question.text, [hit.scores for hit in rest], rest, statistics, lang)
 
 
 def fit(
@@ -222,18 +223,20 @@ def fit(
 def gather_answers(
     library: Library, dataset: DataSet, *, limit: int | None = None
 ) -> list[tuple[float, bool]]:
-    """For each question whose answers are known, or that has none: how likely the answer
-    without a language model is right before any correction, and whether it is."""
+    """For each question whose answers are known or judged, or that has none: how likely the
+    answer without a language model is right before any correction, and whether it is."""
     found: list[tuple[float, bool]] = []
     for question in dataset.questions[:limit]:
         golds = gold_answers(question)
-        if question.answerable and not golds:
+        if question.answerable and not golds and not question.verdicts:
             continue
         answer = library.ask(question.text, synthesis=False, threshold=0.0)
         stages = answer.trace.stages if answer.trace else ()
         notes = [stage.notes for stage in stages if stage.name == "extract"]
-        if notes:
+        right = question.verdicts.get(answer_key(answer.text))
+        if right is None and (golds or not question.answerable):
             right = question.answerable and holds(answer.text, golds)
+        if notes and right is not None:
             found.append((float(notes[0]["probability"]), right))
     return found
 

@@ -42,8 +42,9 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval excludes zero."""
-        return self.low > 0.0 or self.high < 0.0
+        """Whether the difference is beyond chance: the interval excludes zero, and the test agrees.
+        With few questions an interval excludes zero too easily."""
+        return (self.low > 0.0 or self.high < 0.0) and self.p_value < 1.0 - LEVEL
 
     def interval_text(self, digits: int = 3) -> str:
         """The difference with its interval, as in ``+0.021 [+0.008, +0.034]``."""

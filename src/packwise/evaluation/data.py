@@ -45,7 +45,8 @@ class GoldSpan:
 class Question:
     """One question. ``answers`` are texts that count as right; a question is answerable
     unless its data says otherwise. ``spans``, if any, are the relevant parts of the relevant
-    documents."""
+    documents. ``verdicts`` say of whole answers, by their ``answer_key``, whether people found
+    them right."""
 
     id: str
     text: str
@@ -53,6 +54,7 @@ class Question:
     answerable: bool = True
     spans: tuple[GoldSpan, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=no_metadata)
+    verdicts: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from packwise.evaluation.variants import Variant
 if TYPE_CHECKING:
     from packwise.context.packer import Context
     from packwise.library import Library
-    from packwise.retrieval.pipeline import Ranking
+    from packwise.retrieval.ranking import Ranking
 
 DEPTH = 100
 """Documents that a measured ranking has."""

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packwise.context.passage_features import STUB_WORDS, shingle_hashes, words
+from packwise.context.duplicates import shingle_hashes
+from packwise.context.quality import STUB_WORDS
 from packwise.evaluation.data import Question
+from packwise.language.words import words
 
 if TYPE_CHECKING:
     from packwise.context.packer import Context, PackedPassage
@@ -29,8 +31,19 @@ GARBAGE = "garbage_fraction"
 REDUNDANCY = "redundancy_ratio"
 NOISE = "context_noise"
 TOKENS = "context_tokens"
-CONTEXT_FORMULAS = (ANSWER_RECALL, GOLD_RECALL, GARBAGE, REDUNDANCY, NOISE, TOKENS)
-"""In display order."""
+CONTEXT_FORMULAS: Mapping[str, str] = {
+    ANSWER_RECALL: "Share of the questions whose context of at most B tokens holds a gold answer, "
+    "compared as SQuAD does: no case, punctuation or articles; whole words. Questions answered by "
+    "yes or no are left out.",
+    GOLD_RECALL: "Share of the questions whose context holds a relevant passage.",
+    GARBAGE: "Share of a context's tokens in passages that are neither relevant nor hold a gold "
+    "answer. Lower is better.",
+    REDUNDANCY: "Distinct 5-word shingles summed over the passages, divided by those of the whole "
+    "context: 1 if nothing is repeated. Lower is better.",
+    NOISE: "Share of passages under 20 words. Lower is better.",
+    TOKENS: "Tokens of the context.",
+}
+"""In display order, with their meanings."""
 AVERAGED = (GARBAGE, REDUNDANCY, NOISE)
 """Also reported as the mean over all budgets, under the bare name. Lower is better."""
 
@@ -69,7 +82,7 @@ def mrr(ranking: Sequence[str], grades: Grades, k: int) -> float:
     return 1.0 / next(ranks, math.inf)
 
 
-_FORMULAS: Mapping[str, Callable[[Sequence[str], Grades, int], float]] = {
+RANKING_FORMULAS: Mapping[str, Callable[[Sequence[str], Grades, int], float]] = {
     "ndcg": ndcg,
     "recall": recall,
     "precision": precision,
@@ -89,7 +102,7 @@ class Metric:
 
     def score(self, ranking: Sequence[str], grades: Grades) -> float:
         """The metric of one question's ranking."""
-        return _FORMULAS[self.formula](ranking, grades, self.k)
+        return RANKING_FORMULAS[self.formula](ranking, grades, self.k)
 
 
 HEADLINE = Metric("ndcg", 10)

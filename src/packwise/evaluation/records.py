@@ -269,6 +269,7 @@ def difference_record(difference: Difference) -> Record:
     return {
         **_interval(difference),
         "p_value": round(difference.p_value, 6),
+        "clear": difference.clear,
         "wins": difference.wins,
         "ties": difference.ties,
         "losses": difference.losses,

@@ -106,18 +106,20 @@ class AliasIndex(KeyMatcher):
         return self._documents.get(key, ())
 
 
-def passage_names(passage: Passage, aliases: AliasIndex | None = None) -> list[Name]:
+def passage_names(passage: Passage, aliases: KeyMatcher | None = None) -> list[Name]:
     """Each entity that a passage or its heading mentions, once, as it is stored.
 
     Names that occur only in the heading have offsets of -1. With ``aliases``, mentions of other
     articles' titles are included. A name is sure when one of its mentions is.
     """
     by_key: dict[str, Name] = {}
-    found = names_in(passage.text)
+    found = names_in(passage.text, passage.lang)
     if aliases is not None:
         found += aliases.mentions(passage.text)
     if passage.header:
-        found += [replace(name, start=-1, end=-1) for name in names_in(passage.header)]
+        found += [
+            replace(name, start=-1, end=-1) for name in names_in(passage.header, passage.lang)
+        ]
     for name in found:
         known = by_key.get(name.key)
         if known is None or (name.sure and not known.sure):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
 
-from packwise.language.analyzer import fold
+from packwise.language.analyzer import LETTERS, fold
 from packwise.language.sentences import OPENING_WORDS
 from packwise.language.word_classes import LABELS, MONTH_NAMES, POINTERS, WEEKDAYS
 
-RULES = "packwise-names-2"
+RULES = "packwise-names-3"
 """Name of these rules; a store keeps it and finds its entities again when it changes."""
 
 MOST_NAME_WORDS = 8
@@ -102,12 +102,11 @@ _ABBREVIATIONS = "St|Mt|Ft|Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Gen|Col|Lt|Capt|Sgt|Maj|Gov
 _LINKS = "of|de|la|von|van|du|del|della|der|den|di|da|dos|das|des|le|el|al|bin|ibn|ter|zu"
 _MARKS = "\u0300-\u036f"
 _LETTERS = rf"[^\W_]*+(?:[{_MARKS}][^\W_]*+)*+"
-
-_WORD = re.compile(rf"[^\W_]{_LETTERS}(?:['’][^\W_]{_LETTERS})*+")
-_PLAIN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_PLAIN_WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*+")
 _PART = re.compile(r"\S+")
 _PARENTHESES = re.compile(r"\([^)]*(?:\)|$)")
-_NOT_TEXT = re.compile(r"[^\W_]+://\S++|www\.\S++|[\w.+-]++@[\w.-]++")
+# Each starts where a word does: a start inside a long word would make the time quadratic.
+_NOT_TEXT = re.compile(r"(?<![^\W_])[^\W_]++://\S++|www\.\S++|(?<![\w.+-])[\w.+-]++@[\w.-]++")
 # Each begins with a character that is rare in prose, so a text without code costs little.
 _CODE_SIGNS = (re.compile(r"\.(?=[^\W\d])(?<=\w.)"), re.compile(r"[A-Z](?<=[a-z].)"))
 _IDENTIFIER = re.compile(
@@ -143,17 +142,19 @@ def name_key(text: str) -> str:
     return " ".join(words)
 
 
-def names_in(text: str) -> list[Name]:
+def names_in(text: str, lang: str = "") -> list[Name]:
     """The names, identifiers and defined terms of a text, in order; they do not overlap.
 
-    Years, months and weekdays are not entities.
+    Years, months and weekdays are not entities. In German a lone capitalised word is not a sure
+    name: every noun has a capital.
     """
     may_hold_urls = "://" in text or "@" in text or "www." in text
     masked = [match.span() for match in _NOT_TEXT.finditer(text)] if may_hold_urls else []
     found = list(_identifiers(text, masked))
     taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
     runs = (run.span() for run in _runs().finditer(text))
-    names = (name for start, end in runs for name in _split_run(text, start, end))
+    nouns = lang == "de"
+    names = (name for start, end in runs for name in _split_run(text, start, end, nouns))
     found.extend(name for name in names if taken.free(name.start, name.end))
     terms = sorted([*_acronyms(text), *_called(text)], key=lambda name: (name.start, -name.end))
     taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
@@ -259,7 +260,7 @@ class _Words:
             # A ligature or a compatibility form can fold into several words.
             found = [
                 (_bare(part), match.span())
-                for match in _WORD.finditer(text)
+                for match in _PLAIN_WORD.finditer(text)
                 for part in _PLAIN_WORD.findall(fold(match[0]))
             ]
             self.keys = [key for key, _ in found]
@@ -297,8 +298,7 @@ def _bare(word: str) -> str:
 def _runs() -> re.Pattern[str]:
     """Capitalised words in a row, with the small words that link them."""
     # Groups repeat a bounded number of times: unbounded ones take quadratic time.
-    capitals = (chr(code) for code in range(0x10000))
-    capital = f"[{''.join(c for c in capitals if c.isupper() or c.istitle())}]"
+    capital = f"[{''.join(filter(str.istitle, map(chr, range(0x10000))))}]"
     word = (
         rf"(?:(?:{capital}\.){{1,8}}+(?:{capital}(?![^\W_]))?+"
         rf"|(?:{_ABBREVIATIONS})\.(?=[ \n]{capital})"
@@ -311,13 +311,13 @@ def _runs() -> re.Pattern[str]:
     )
 
 
-def _split_run(text: str, start: int, end: int) -> Iterator[Name]:
+def _split_run(text: str, start: int, end: int, nouns: bool) -> Iterator[Name]:
     """The names in a run of capitalised words: mostly one."""
     parts = [(m[0], start + m.start(), start + m.end()) for m in _PART.finditer(text[start:end])]
     first = 0
     for at in range(1, len(parts) + 1):
         if at == len(parts) or _breaks(text, parts[at - 1], parts[at]):
-            yield from _name_of(text, parts[first:at])
+            yield from _name_of(text, parts[first:at], nouns)
             first = at
 
 
@@ -332,7 +332,7 @@ def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]
     return "\n" in text[max(0, before[2] - _LINE_REACH) : before[2]] or before[2] < _LINE_REACH
 
 
-def _name_of(text: str, parts: Sequence[tuple[str, int, int]]) -> Iterator[Name]:
+def _name_of(text: str, parts: Sequence[tuple[str, int, int]], nouns: bool) -> Iterator[Name]:
     opens = _opens_sentence(text, parts[0][1])
     alone = len(parts) == 1
     skipped = _HONORIFICS | _ARTICLES | POINTERS | (_OPENERS if opens else frozenset())
@@ -345,7 +345,7 @@ def _name_of(text: str, parts: Sequence[tuple[str, int, int]]) -> Iterator[Name]
         end -= 2
     key = name_key(text[start:end])
     if _can_be_named(key):
-        yield Name(text[start:end], key, Kind.NAME, start, end, not (alone and opens))
+        yield Name(text[start:end], key, Kind.NAME, start, end, not (alone and (opens or nouns)))
 
 
 def _opens_sentence(text: str, start: int) -> bool:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from packwise.language.analyzer import terms
+from packwise.language.languages import asked_in, languages
 from packwise.language.names import Kind, Name, names_in
 from packwise.language.word_classes import (
     CONTENT,
@@ -153,7 +154,20 @@ _ASKING: dict[str, AnswerKind | None] = {
 QUESTION_TERMS = frozenset(
     term for word in (*_ASKING, *"many much did do does name".split()) for term in terms(word)
 )
-"""Index terms that only say that something is asked."""
+"""English index terms that only say that something is asked."""
+
+# What the question words of other languages ask for.
+_ASKED = {
+    "who": (AnswerKind.PERSON, QuestionKind.WHO),
+    "when": (AnswerKind.TIME, QuestionKind.WHEN),
+    "where": (AnswerKind.PLACE, QuestionKind.WHERE),
+    "count": (AnswerKind.NUMBER, QuestionKind.HOW_MANY),
+    "duration": (AnswerKind.NUMBER, QuestionKind.HOW_LONG),
+    "why": (AnswerKind.REASON, QuestionKind.OTHER),
+    "how": (AnswerKind.MANNER, QuestionKind.OTHER),
+    "define": (AnswerKind.DEFINITION, QuestionKind.WHAT_IS),
+    "what": (AnswerKind.THING, QuestionKind.OTHER),
+}
 
 _MEASURES = frozenset(
     "many much old long far tall large big high fast deep wide few heavy hot cold".split()
@@ -215,12 +229,21 @@ _OPENING = 500
 
 
 @lru_cache(maxsize=256)
-def parse_question(text: str) -> ParsedQuestion:
-    """What a question asks for. Any text can be parsed."""
+def parse_question(text: str, lang: str = "") -> ParsedQuestion:
+    """What a question asks for, in a language or one of several. Any text can be parsed."""
     read = text[:MOST_CHARACTERS]
-    names = tuple(names_in(read))
-    found = [term for term in dict.fromkeys(terms(read)) if term not in QUESTION_TERMS]
+    names = tuple(names_in(read, lang))
+    asking_terms = QUESTION_TERMS.union(*map(question_words, lang.split()))
+    found = [term for term in dict.fromkeys(terms(read, lang)) if term not in asking_terms]
     weights = {term: 1.0 / len(found) for term in found}
+    opening = read[:_OPENING]
+    for code in lang.split():
+        for _, asked in sorted(asked_in(opening, code))[:1]:
+            answer, kind = _ASKED[asked]
+            intent = _intent(opening, kind, names)
+            if kind is QuestionKind.WHAT_IS and intent is Intent.EXPLORATORY:
+                intent = Intent.DEFINITION
+            return ParsedQuestion(text, intent, kind, answer, names, weights)
     words = words_of(read)
     at = next((i for i, word in enumerate(words) if word.lower in _ASKING), None)
     answer, focus, verb, asking, rest = AnswerKind.OTHER, "", "", "", words
@@ -228,10 +251,17 @@ def parse_question(text: str) -> ParsedQuestion:
         asking, rest = words[at].lower, words[at + 1 :]
         answer, focus = _answer_and_focus(asking, rest)
         verb = _verb(asking, rest)
-    opening = read[:_OPENING]
     kind = _kind(answer, asking, rest, opening)
     intent = _intent(opening, kind, names)
     return ParsedQuestion(text, intent, kind, answer, names, weights, focus, verb)
+
+
+@cache
+def question_words(lang: str) -> frozenset[str]:
+    """The index terms of a language that only say that something is asked."""
+    language = languages().get(lang)
+    listed = language.questions if language else ()
+    return frozenset(term for phrase, _ in listed for term in terms(phrase, lang))
 
 
 @lru_cache(maxsize=1024)

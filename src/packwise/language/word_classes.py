@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from packwise.language.analyzer import terms
+from packwise.language.analyzer import CLUSTER, MARKS, UNSPACED, terms
 
 
 class WordClass(StrEnum):
@@ -125,13 +125,12 @@ _LISTS: dict[WordClass, str] = {
 # Earlier lists win: "as" is a preposition here, "that" a relative.
 _CLASSES = {w: kind for kind, listed in reversed(_LISTS.items()) for w in listed.split()}
 
-_WORD = re.compile(
-    r"""
-      [$€£¥]?\d++(?:,\d++)*+(?:\.\d++)?(?:%|°[CF]?|st\b|nd\b|rd\b|th\b|s\b)?
-    | [^\W_]++(?:[-'’./&][^\W_]++)*+
-    | [^\w\s] | _
-    """,
-    re.VERBOSE,
+_LETTER = rf"[^\W_][{MARKS}]*+"
+_FIGURES = r"[$€£¥]?\d++(?:,\d++)*+(?:\.\d++)*+(?:%|°[CF]?|st\b|nd\b|rd\b|th\b|s\b)?"
+_WORD = re.compile(rf"{_FIGURES}|[^\W_]++(?:[-'’./&][^\W_]++)*+|[^\w\s]|_")
+_ANY_WORD = re.compile(
+    rf"(?P<pair>(?=[{UNSPACED}])(?:{CLUSTER}))|{_FIGURES}"
+    rf"|(?:(?![{UNSPACED}]){_LETTER})++(?:[-'’./&](?:(?![{UNSPACED}]){_LETTER})++)*+|[^\w\s]|_"
 )
 _YEAR = re.compile(r"(?:1\d{3}|20\d{2})s?|\d{2}0s")
 _MARKS = {
@@ -143,13 +142,24 @@ _MARKS = {
 }
 
 
-def words_of(text: str) -> list[Word]:
-    """The words and marks of a text, in order."""
+def words_of(text: str, lang: str = "") -> list[Word]:
+    """The words and marks of a text in a language, in order.
+
+    Where there are no spaces between words, each character is one; its term is that of the pair
+    it makes with the next one.
+    """
+    plain = text.isascii()
     found: list[Word] = []
-    for match in _WORD.finditer(text):
+    for match in (_WORD if plain else _ANY_WORD).finditer(text):
         token = match[0]
-        kind = _kind(token, token.lower())
-        stems = terms(token) if kind in CONTENT or kind is WordClass.ADVERB else []
+        if not plain and match["pair"]:
+            following = _ANY_WORD.match(text, match.end())
+            pair = following and following["pair"]
+            kind, stems = WordClass.LOWER, terms(token + (pair or ""), lang)
+        else:
+            kind = _kind(token, token.lower())
+            counts = kind in CONTENT or kind is WordClass.ADVERB
+            stems = terms(token, lang) if counts else []
         term = stems[0] if stems else ""
         found.append(Word(token, token.lower(), match.start(), match.end(), kind, term))
     return found
@@ -227,7 +237,7 @@ _LINE_MARK = re.compile(
     r"^[ \t]*+(?:(?P<step>\d{1,3}[.)][ \t]|[$>][ \t]\S|```)|[-*+•‣▪][ \t])", re.MULTILINE
 )
 # The first word of a sentence is capitalised for another reason.
-_NAME = re.compile(r"[\w,;:)’'\"”] [\"“(]?([A-ZÀ-Þ][\w’'.-]*\w)")
+_NAME = re.compile(r" (?<=[\w,;:)’'\"”] )[\"“(]?([A-ZÀ-Þ][\w’'.-]*\w)")
 
 
 def find_features(text: str) -> Iterator[tuple[int, Features]]:
@@ -254,8 +264,17 @@ def find_features(text: str) -> Iterator[tuple[int, Features]]:
 
 
 def find_names(text: str) -> list[tuple[int, str]]:
-    """The capitalised words inside the sentences of a text, in lower case, with their places."""
-    return [(found.start(1), found[1].lower()) for found in _NAME.finditer(text)]
+    """The capitalised words inside the sentences of a text, in lower case, with their places.
+
+    Of several that follow each other, every second one is taken.
+    """
+    names: list[tuple[int, str]] = []
+    past = 0
+    for found in _NAME.finditer(text):
+        if found.start() > past:
+            names.append((found.start(1), found[1].lower()))
+            past = found.end()
+    return names
 
 
 def _number_features(word: str, before: str) -> Features:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
 OnEmbedded = Callable[[int], None]
+
+LONGEST_SPAN = 30
+"""Tokens of an answer that a span reader may mark."""
 
 
 class Embedder(Protocol):
@@ -43,8 +47,48 @@ class Embedder(Protocol):
         """The character span of each token of the text, without special tokens."""
         ...
 
-    def similarity(self, cosine: float) -> float:
-        """A cosine of this model on the scale of the confidence gate (0..1)."""
+    def similarity(self, cosine: float) -> float | None:
+        """A cosine of this model on the scale of the confidence gate (0..1).
+
+        ``None`` if that scale was never measured for the model: then the cosine says which
+        passage is nearer, but not whether it is near.
+        """
+        ...
+
+
+class Encoding(Protocol):
+    """The tokens of a text, or of two in one sequence."""
+
+    @property
+    def ids(self) -> list[int]: ...
+
+    @property
+    def type_ids(self) -> list[int]: ...
+
+    @property
+    def sequence_ids(self) -> list[int | None]:
+        """Which text each token is from; ``None`` for special tokens."""
+        ...
+
+    @property
+    def offsets(self) -> list[tuple[int, int]]:
+        """The character span of each token in its text."""
+        ...
+
+
+class Tokenizer(Protocol):
+    """Splits texts into a model's tokens. A subset of what the library tokenizers has."""
+
+    def token_to_id(self, token: str) -> int | None: ...
+
+    def enable_truncation(self, max_length: int) -> None:
+        """Return at most this many tokens from now on; of two texts, the longer one is cut."""
+        ...
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> Encoding: ...
+
+    def post_process(self, first: Any, second: Any) -> Encoding:
+        """The tokens of two encoded texts in one sequence, with its special tokens."""
         ...
 
 
@@ -56,6 +100,61 @@ class CrossEncoder(Protocol):
 
     def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
         """Relevance of each text, 0..1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SpanLogits:
+    """Where in a text an answer may begin and end.
+
+    ``offsets`` are the character spans of the text's tokens; ``start`` and ``end`` have a logit
+    for each. ``null`` is the sum of the two logits that stand for "no answer in this text".
+    """
+
+    offsets: tuple[tuple[int, int], ...]
+    start: NDArray[np.float32]
+    end: NDArray[np.float32]
+    null: float
+
+    def after(self, place: int) -> SpanLogits:
+        """The logits of the text from this character on; the offsets stay."""
+        at = [i for i, (start, _) in enumerate(self.offsets) if start >= place]
+        offsets = tuple(self.offsets[i] for i in at)
+        return SpanLogits(offsets, self.start[at], self.end[at], self.null)
+
+    def scores(self) -> NDArray[np.float64]:
+        """The score of each span by its first and last token; minus infinity for what is none."""
+        scores = np.add.outer(self.start.astype(float), self.end.astype(float))
+        first, last = np.indices(scores.shape)
+        scores[(last < first) | (last - first >= LONGEST_SPAN)] = -np.inf
+        return scores
+
+    def best(self) -> tuple[float, int, int] | None:
+        """Score, start and end of the best span, in characters; ``None`` of an empty text."""
+        if not self.offsets:
+            return None
+        scores = self.scores()
+        first, last = divmod(int(scores.argmax()), scores.shape[1])
+        return float(scores[first, last]), self.offsets[first][0], self.offsets[last][1]
+
+
+class SpanReader(Protocol):
+    """Reads a question and a text together and finds where the answer begins and ends."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, question: str, texts: Sequence[str]) -> list[SpanLogits]:
+        """The logits of each text."""
+        ...
+
+
+@runtime_checkable
+class MarkingCrossEncoder(Protocol):
+    """A cross-encoder that also marks where in a text the answer may be, in the same reading."""
+
+    def marks(self, question: str, texts: Sequence[str]) -> list[tuple[float, SpanLogits]] | None:
+        """Relevance (0..1) and logits of each text; ``None`` if this build cannot mark."""
         ...
 
 

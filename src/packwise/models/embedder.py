@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from packwise.errors import ModelError
+from packwise.errors import ModelError, ModelMissing
 from packwise.models.base import Embedder, OnEmbedded, Vectors
-from packwise.models.locate import LocatedModel
+from packwise.models.folder import apply, find_embedder, read_folder
+from packwise.models.locate import LocatedModel, obtain
+from packwise.models.naming import NO_OPTIONS, EmbedderName, parse_embedder_name
 from packwise.models.onnx import (
     LoadedModels,
     OnnxSession,
@@ -22,7 +25,7 @@ from packwise.models.onnx import (
     readable,
     spread,
 )
-from packwise.models.table import Knots, find_model
+from packwise.models.table import Knots, known_model
 from packwise.settings import Settings
 
 if TYPE_CHECKING:
@@ -33,26 +36,78 @@ RECIPE = 1
 
 
 def load_embedder(
-    name: str,
-    settings: Settings,
+    name: str | Path,
+    settings: Settings | None = None,
     *,
     folder: Path | None = None,
     received: Received | None = None,
 ) -> Embedder:
     """The embedder of this name, loaded once per process and safe to share between threads.
 
-    ``folder`` contains its files, ``received`` is called during a download. Raises
-    ``UsageError`` for an unknown name, ``ModelMissing`` and ``ModelCorrupt`` as ``obtain`` does.
+    The name is that of a model of the table, a folder, a hub name or
+    ``openai:MODEL@http://HOST/v1``; see ``models/naming.py`` for its options. ``folder`` contains
+    the files of a model of the table, ``received`` is called during a download. Raises
+    ``UsageError`` for an unknown name, ``ModelMissing`` when the model is not on this machine,
+    ``ModelCorrupt`` when its bytes are not the expected ones.
     """
-    return _LOADED.get(find_model(name, "embedder"), settings, folder, received)
+    settings = settings or Settings.load()
+    named = parse_embedder_name(str(name))
+    if named.is_server:
+        from packwise.models.embedding_server import connect
+
+        return connect(named, settings)
+    return _LOADED.get(lambda: find(named, settings, folder, received), settings)
 
 
-class _TableEmbedder:
-    """An embedder of the model table, however it computes its vectors."""
+def load_recorded_embedder(name: str, settings: Settings, location: str) -> Embedder:
+    """The embedder that a store records. Raises as ``load_embedder`` does.
+
+    One that is no longer where it was is replaced by ``settings.embedder`` if that was set; the
+    store checks that it is the same. A server is asked only if a person has named it.
+    """
+    named = parse_embedder_name(name)
+    chosen = settings.origin("embedder") != "default"
+    if named.is_server and not (chosen and settings.embedder == name):
+        from packwise.models.embedding_server import was_named
+
+        if not was_named(named):
+            raise ModelMissing(
+                f"{location} was built with {name}, a server that was not used here before",
+                fix=f"if questions may be sent there: PACKWISE_EMBEDDER='{name}'",
+            )
+    try:
+        return load_embedder(name, settings)
+    except ModelMissing as error:
+        if not chosen or settings.embedder == name:
+            raise ModelMissing(f"{location}: {error.message}", fix=error.fix) from error
+        return load_embedder(settings.embedder, settings)
+
+
+def find(
+    named: EmbedderName,
+    settings: Settings,
+    folder: Path | None = None,
+    received: Received | None = None,
+) -> LocatedModel:
+    """The files of an embedder, and how they are used; raises as ``load_embedder`` does."""
+    model = known_model(named.base, "embedder")
+    if model is None and folder is not None:
+        return read_folder(folder, named, "folder")
+    if model is None:
+        return find_embedder(named, settings, received)
+    found = obtain(model, settings, folder=folder, received=received)
+    if named.options == NO_OPTIONS:
+        return found
+    used = apply(found.model, named.options)
+    return replace(found, model=used, reference=str(replace(named, base=model.name)))
+
+
+class _LocalEmbedder:
+    """An embedder whose files are on this machine, however it computes its vectors."""
 
     def __init__(self, found: LocatedModel) -> None:
         self._model = found.model
-        self.name = found.model.name
+        self.name = found.reference or found.model.name
         self.version = _version(found)
         self.dim = found.model.dim
         self.window = found.model.window
@@ -61,7 +116,7 @@ class _TableEmbedder:
     def token_spans(self, text: str) -> list[tuple[int, int]]:
         return self._tokenizer.encode(readable(text), add_special_tokens=False).offsets
 
-    def similarity(self, cosine: float) -> float:
+    def similarity(self, cosine: float) -> float | None:
         return on_gate_scale(cosine, self._model.gate_map)
 
     def embed_query(self, text: str) -> Vectors:
@@ -70,14 +125,29 @@ class _TableEmbedder:
     def _embed(self, text: str) -> Vectors:
         raise NotImplementedError
 
+    def _measure(self, found: LocatedModel, vector: Vectors) -> None:
+        """Set the dimension by a vector of the model: all of it, or what was asked for."""
+        width, wanted = len(vector), found.model.dim
+        if wanted > width or (wanted != width and wanted and not found.reference):
+            raise ModelError(
+                f"{found.weights} makes vectors of {width} numbers, not {wanted}",
+                fix="packwise models",
+            )
+        self.dim = wanted or width
+        if self.dim < width:
+            self.version = _version(found, str(self.dim))
 
-class OnnxEmbedder(_TableEmbedder):
+
+class OnnxEmbedder(_LocalEmbedder):
     """A transformer, run on one text at a time on all cores."""
 
     def __init__(self, found: LocatedModel, threads: int) -> None:
         super().__init__(found)
         self._session = OnnxSession(found.weights)
         self._threads = threads
+        self._pool = self._pooled_by(found)
+        if found.reference:
+            self._measure(found, self._vector("Packwise"))
 
     def embed_passages(self, texts: Sequence[str], progress: OnEmbedded | None = None) -> Vectors:
         vectors = np.empty((len(texts), self.dim), dtype=np.float32)
@@ -89,20 +159,44 @@ class OnnxEmbedder(_TableEmbedder):
         return vectors
 
     def _embed(self, text: str) -> Vectors:
+        return _unit(self._vector(text)[: self.dim])
+
+    def _vector(self, text: str) -> Vectors:
         ids = encode(self._tokenizer, text, self.window).ids
         if len(ids) > self.window:
             ids = [*ids[: self.window - 1], ids[-1]]
-        hidden = self._session.run(ids)
-        return _unit(hidden[0] if self._model.pooling == "cls" else hidden.mean(axis=0))
+        return self._pool(self._session.run(ids))
+
+    def _pooled_by(self, found: LocatedModel) -> Callable[[Vectors], Vectors]:
+        """What makes one vector of the graph's output."""
+        pooling = found.model.pooling
+        if pooling != "none" and self._session.use_token_vectors():
+            return _POOLINGS[pooling]
+        if self._session.use_sentence_vector():
+            return np.ravel
+        raise ModelError(
+            f"{found.folder} does not say how its token vectors become one",
+            fix=f"name the pooling, as its model card says: '{self.name}?pooling=mean' or cls",
+        )
 
 
-class StaticEmbedder(_TableEmbedder):
+_POOLINGS: dict[str, Callable[[Vectors], Vectors]] = {
+    "cls": lambda hidden: hidden[0],
+    "mean": lambda hidden: hidden.mean(axis=0),
+    "max": lambda hidden: hidden.max(axis=0),
+    "last": lambda hidden: hidden[-1],
+}
+
+
+class StaticEmbedder(_LocalEmbedder):
     """The mean of one fixed vector per token: thousands of texts a second, blind to word order."""
 
     def __init__(self, found: LocatedModel) -> None:
         super().__init__(found)
-        self._table = _read_table(found.weights, self.dim)
-        self._unknown = self._tokenizer.token_to_id("[UNK]") or 0
+        self._table = _read_table(found.weights)
+        self._measure(found, self._table[0])
+        unknown = (self._tokenizer.token_to_id(token) for token in ("[UNK]", "<unk>"))
+        self._unknown = next((known for known in unknown if known is not None), None)
 
     def embed_passages(self, texts: Sequence[str], progress: OnEmbedded | None = None) -> Vectors:
         vectors = np.empty((len(texts), self.dim), dtype=np.float32)
@@ -115,7 +209,7 @@ class StaticEmbedder(_TableEmbedder):
     def _embed(self, text: str) -> Vectors:
         ids = encode(self._tokenizer, text, self.window, special=False).ids[: self.window]
         known = [i for i in ids if i != self._unknown]
-        return _unit(self._table[known or [self._unknown]].mean(axis=0))
+        return _unit(self._table[known or [self._unknown or 0]].mean(axis=0)[: self.dim])
 
 
 def _load(found: LocatedModel, threads: int) -> Embedder:
@@ -126,33 +220,59 @@ def _load(found: LocatedModel, threads: int) -> Embedder:
 _LOADED = LoadedModels(_load)
 
 
-def on_gate_scale(cosine: float, knots: Knots) -> float:
-    """A cosine on the scale of the confidence gate: interpolated between knots, within 0..1."""
+def on_gate_scale(cosine: float, knots: Knots | None) -> float | None:
+    """A cosine on the scale of the confidence gate: interpolated between knots, within 0..1.
+
+    ``None`` without knots that were measured: a cosine alone says nothing.
+    """
+    if knots is None:
+        return None
     if knots:
         cosine = float(np.interp(cosine, [x for x, _ in knots], [y for _, y in knots]))
     return min(1.0, max(0.0, cosine))
 
 
 def _unit(vector: Vectors) -> Vectors:
-    return (vector / np.linalg.norm(vector)).astype(np.float32)
+    return (vector / (np.linalg.norm(vector) or 1.0)).astype(np.float32)
 
 
-def _version(found: LocatedModel) -> str:
+def _version(found: LocatedModel, *more: str) -> str:
     model = found.model
     parts = [file.sha256 for file in found.build.files]
     parts += [model.pooling, str(model.window), model.query_prefix, model.passage_prefix]
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join((*parts, *more)).encode()).hexdigest()
     return f"{model.name}+{digest[:12]}.r{RECIPE}"
 
 
-def _read_table(path: Path, dim: int) -> Vectors:
-    """The matrix of a safetensors file: a JSON header after its length, then the numbers."""
+def _read_table(path: Path) -> Vectors:
+    """One row per token from a safetensors file: a JSON header after its length, then numbers.
+
+    Newer files of model2vec also have a weight per token, and tokens that share a row.
+    """
     with path.open("rb") as file:
         header: Any = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         start = file.tell()
-    tensor = header.get("embeddings", {})
-    if tensor.get("dtype") != "F32" or tensor.get("shape", [])[1:] != [dim]:
-        raise ModelError(f"{path} does not contain vectors of {dim} numbers", fix="packwise models")
-    offset = start + tensor["data_offsets"][0]
-    mapped = np.memmap(path, dtype="<f4", mode="r", offset=offset, shape=tuple(tensor["shape"]))
-    return np.asarray(mapped)
+
+    def read(*names: str) -> Any:
+        name = next((n for n in names if n in header), None)
+        if name is None:
+            return None
+        tensor = header[name]
+        kind = _TENSORS.get(tensor["dtype"])
+        if kind is None:
+            raise ModelError(f"{path} contains numbers of the kind {tensor['dtype']}")
+        offset, shape = start + tensor["data_offsets"][0], tuple(tensor["shape"])
+        return np.asarray(np.memmap(path, dtype=kind, mode="r", offset=offset, shape=shape))
+
+    rows = read("embeddings", "embedding.weight")
+    if rows is None or rows.ndim != 2:
+        raise ModelError(f"{path} does not contain a vector per token", fix="packwise models")
+    mapping, weights = read("mapping"), read("weights")
+    if mapping is not None:
+        rows = rows[mapping]
+    if weights is not None:
+        rows = rows * weights[:, None]
+    return rows if rows.dtype == np.float32 else rows.astype(np.float32)
+
+
+_TENSORS = {"F32": "<f4", "F16": "<f2", "F64": "<f8", "I32": "<i4", "I64": "<i8"}

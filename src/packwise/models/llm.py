@@ -154,11 +154,70 @@ class StreamedReply:
     finished: bool = False
 
 
-class RemoteModel(ABC):
-    """A language model behind a server: retries, streaming and failures are handled here."""
+class RemoteCalls(ABC):
+    """Calls of a model behind a server: what a failure means, and when to try again."""
+
+    _keys = f"{KEY_VARIABLE} or {URL_KEY_VARIABLE}"
 
     def __init__(self, name: str) -> None:
         self.name = name
+
+    @abstractmethod
+    def _failure(self, error: Exception) -> CallFailed | None:
+        """What an error of the transport means; ``None`` for errors it does not know."""
+
+    def _call(self, send: Callable[[], Any], read: Callable[[Any], _T], retries: int) -> _T:
+        """Send and read, and again after a failure that may pass."""
+        pause = 0.5
+        while True:
+            try:
+                with self._failures():
+                    reply = send()
+                return read(reply)
+            except CallFailed as error:
+                wait = pause if error.pause is None else error.pause
+                if not error.retryable or retries <= 0 or wait > _LONGEST_PAUSE:
+                    raise
+            time.sleep(wait)
+            retries -= 1
+            pause *= 2
+
+    @contextlib.contextmanager
+    def _failures(self) -> Generator[None]:
+        try:
+            yield
+        except CallFailed:
+            raise
+        except Exception as error:
+            failure = self._failure(error)
+            if failure is None:
+                raise
+            raise failure from error
+
+    def _status_failure(self, status: int, detail: str, pause: object) -> CallFailed:
+        """The failure behind an HTTP status of 300 or more."""
+        fix = None
+        if status in (401, 403):
+            fix = f"check {self._keys}"
+        elif status == 404:
+            fix = "check the model's name and the server's address"
+        try:
+            seconds = max(0.0, float(str(pause)))
+        except ValueError:
+            seconds = None
+        return CallFailed(
+            self.name,
+            f"the server answered {status}",
+            detail=detail,
+            retryable=status in _RETRYABLE,
+            pause=seconds,
+            status=status,
+            fix=fix,
+        )
+
+
+class RemoteModel(RemoteCalls):
+    """A language model behind a server: retries, streaming and failures are handled here."""
 
     @abstractmethod
     def _send(
@@ -173,10 +232,6 @@ class RemoteModel(ABC):
     @abstractmethod
     def _pieces(self, events: Any, streamed: StreamedReply) -> Iterator[str]:
         """The pieces of text in events, which also fill in ``streamed``."""
-
-    @abstractmethod
-    def _failure(self, error: Exception) -> CallFailed | None:
-        """What an error of the transport means; ``None`` for errors it does not know."""
 
     def complete(
         self,
@@ -212,34 +267,6 @@ class RemoteModel(ABC):
         text = "".join(streamed.pieces)
         return self._checked(text, streamed.input_tokens, streamed.output_tokens, streamed.stop)
 
-    def _call(self, send: Callable[[], Any], read: Callable[[Any], _T], retries: int) -> _T:
-        """Send and read, and again after a failure that may pass."""
-        pause = 0.5
-        while True:
-            try:
-                with self._failures():
-                    reply = send()
-                return read(reply)
-            except CallFailed as error:
-                wait = pause if error.pause is None else error.pause
-                if not error.retryable or retries <= 0 or wait > _LONGEST_PAUSE:
-                    raise
-            time.sleep(wait)
-            retries -= 1
-            pause *= 2
-
-    @contextlib.contextmanager
-    def _failures(self) -> Generator[None]:
-        try:
-            yield
-        except CallFailed:
-            raise
-        except Exception as error:
-            failure = self._failure(error)
-            if failure is None:
-                raise
-            raise failure from error
-
     def _checked(self, text: str, input_tokens: int, output_tokens: int, stop: str) -> ModelReply:
         """A reply; ``CallFailed`` when it has no answer."""
         if stop in ("refusal", "content_filter"):
@@ -248,26 +275,6 @@ class RemoteModel(ABC):
             raise CallFailed(self.name, "the reply has no text")
         cut = stop in ("max_tokens", "length")
         return ModelReply(text, input_tokens, output_tokens, cut)
-
-    def _status_failure(self, status: int, detail: str, pause: object) -> CallFailed:
-        """The failure behind an HTTP status of 300 or more."""
-        fix = None
-        if status in (401, 403):
-            fix = f"check {KEY_VARIABLE} or {URL_KEY_VARIABLE}"
-        elif status == 404:
-            fix = "check the model's name and the server's address"
-        try:
-            seconds = max(0.0, float(str(pause)))
-        except ValueError:
-            seconds = None
-        return CallFailed(
-            self.name,
-            f"the server answered {status}",
-            detail=detail,
-            retryable=status in _RETRYABLE,
-            pause=seconds,
-            fix=fix,
-        )
 
 
 def quotable(message: str, key: object) -> str:

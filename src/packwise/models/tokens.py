@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -33,9 +31,6 @@ NEW_CLAUDE_MARGIN = 1.8
 """Claude from 4.7 on: its tokenizer gives up to 1.47 times the tokens of the one before
 (technical English; the vendor says about 1.3), which are themselves a fifth more than
 o200k_base's there; 1.47 x 1.2, rounded up."""
-
-CACHE_BYTES = 32 * 1024 * 1024
-"""Size of the texts in the cache of counts, per encoding: tens of thousands of passages."""
 
 _END = r"(?:[-:@].*)?"
 _O200K = re.compile(
@@ -89,13 +84,12 @@ class ModelTokens:
         return self.count_many((text,))[0]
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
-        counts = _cached_encoding(self.encoding).count_many(texts)
+        tokenizer = _tokenizer(self.encoding)
+        return list(self.with_margin([_count(tokenizer, text) for text in texts]))
+
+    def with_margin(self, counts: Sequence[int]) -> Sequence[int]:
+        """The counts of this model where the encoding has these."""
         return counts if self.exact else [math.ceil(n * self.margin) for n in counts]
-
-
-@cache
-def _cached_encoding(encoding: TokenEncoding) -> _CachedEncoding:
-    return _CachedEncoding(encoding)
 
 
 def _bindings() -> Any:
@@ -119,41 +113,14 @@ def _bindings() -> Any:
     raise ModelError("the tokenizers of bpe-openai are missing", fix="pip install bpe-openai")
 
 
-class _CachedEncoding:
-    """An encoding that caches its latest counts; safe to share between threads."""
+@cache
+def _tokenizer(encoding: TokenEncoding) -> Any:
+    return _bindings().tokenizer_for_encoding(encoding)
 
-    def __init__(self, encoding: TokenEncoding) -> None:
-        self._tokenizer = _bindings().tokenizer_for_encoding(encoding)
-        self._counts: OrderedDict[str, int] = OrderedDict()
-        self._bytes = 0
-        self._lock = threading.Lock()
 
-    def count_many(self, texts: Sequence[str]) -> list[int]:
-        with self._lock:
-            known = {text: self._counts[text] for text in texts if text in self._counts}
-            for text in known:
-                self._counts.move_to_end(text)
-        fresh = {text: self._count(text) for text in texts if text not in known}
-        if fresh:
-            self._remember(fresh)
-        return [known[text] if text in known else fresh[text] for text in texts]
-
-    def _count(self, text: str) -> int:
-        try:
-            return self._tokenizer.count(text)
-        except UnicodeEncodeError:
-            # Lone surrogates are replaced, as tiktoken does.
-            whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            return self._tokenizer.count(whole)
-
-    def _remember(self, fresh: dict[str, int]) -> None:
-        with self._lock:
-            for text, count in fresh.items():
-                size = sys.getsizeof(text)
-                if size > CACHE_BYTES // 8 or text in self._counts:
-                    continue
-                self._counts[text] = count
-                self._bytes += size
-            while self._bytes > CACHE_BYTES:
-                text, _ = self._counts.popitem(last=False)
-                self._bytes -= sys.getsizeof(text)
+def _count(tokenizer: Any, text: str) -> int:
+    try:
+        return tokenizer.count(text)
+    except UnicodeEncodeError:
+        # Lone surrogates are replaced, as tiktoken does.
+        return tokenizer.count(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))

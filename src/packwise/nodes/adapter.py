@@ -6,14 +6,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypedDict, TypeVar
 
 from packwise.candidates import Fusion
 from packwise.errors import EmbedderMismatch, UsageError
 from packwise.models.base import Embedder, Vectors
+from packwise.models.tokens import token_counter
+from packwise.nodes.importing import parse_node
+from packwise.nodes.joins import JoinPath, join_paths, table_of
+from packwise.nodes.metrics import AdapterMetrics, Recorder
 from packwise.nodes.records import (
     FIELD,
     QA_EXAMPLE,
@@ -22,16 +26,51 @@ from packwise.nodes.records import (
     FoundNode,
     KnowledgeNode,
 )
-from packwise.nodes.store import Names, NodeStore
+from packwise.nodes.schema_context import SchemaContext, pack_schema
+from packwise.nodes.store import MAX_RESULTS, Names, NodeStore
 from packwise.settings import Settings
 from packwise.stores.lifecycle import Closeable
 
-FIELD_WEIGHTS = (0.6, 0.4)
+FIELD_FUSION: Fusion = "rrf"
+FIELD_WEIGHTS = (0.7, 0.3)
 """Of keywords and vectors, for columns: their names are words of the question."""
 EXAMPLE_WEIGHTS = (0.0, 1.0)
 """For answered questions: their rare words are names and numbers, which differ for equal SQL."""
 CACHED_EMBEDDINGS = 2048
 STATEMENT_TIMEOUT_MS = 30_000
+
+HYBRID_WEIGHTS = (0.4, 0.6)
+"""For other nodes: those of the specification."""
+
+
+class Ranking(TypedDict):
+    """How ``hybrid_search`` ranks."""
+
+    bm25_weight: float
+    vector_weight: float
+    fusion: Fusion
+
+
+def default_ranking(
+    node_types: Names,
+    fusion: Fusion | None = None,
+    bm25_weight: float | None = None,
+    vector_weight: float | None = None,
+) -> Ranking:
+    """The ranking for nodes of these types, with what a caller chose instead. One weight alone
+    leaves the rest to the other."""
+    types = [node_types] if isinstance(node_types, str) else list(node_types or ())
+    default: tuple[Fusion, tuple[float, float]] = ("weighted", HYBRID_WEIGHTS)
+    if types == [FIELD]:
+        default = (FIELD_FUSION, FIELD_WEIGHTS)
+    elif types == [QA_EXAMPLE]:
+        default = ("weighted", EXAMPLE_WEIGHTS)
+    keyword, vector = default[1]
+    if bm25_weight is not None or vector_weight is not None:
+        keyword = max(0.0, 1.0 - (vector_weight or 0.0)) if bm25_weight is None else bm25_weight
+        vector = max(0.0, 1.0 - keyword) if vector_weight is None else vector_weight
+    return {"bm25_weight": keyword, "vector_weight": vector, "fusion": fusion or default[0]}
+
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -59,12 +98,27 @@ class KnowledgeVerseAdapter(Closeable):
         self._own_embedder = embedder
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
+        self._recorder = Recorder()
 
     def get_nodes(
-        self, tenant_id: str, dataset_name: Names = None, node_type: Names = None
+        self,
+        tenant_id: str,
+        dataset_name: Names = None,
+        node_type: Names = None,
+        *,
+        limit: int | None = None,
+        offset: int = 0,
     ) -> list[KnowledgeNode]:
-        """The tenant's nodes of that data set and type, unranked, by id."""
-        return self.store.get([tenant_id], node_types=node_type, datasets=dataset_name)
+        """The tenant's nodes of that data set and type, unranked, by id: all of them, or
+        ``limit`` after the first ``offset``."""
+        with self._recorder.measured("direct"):
+            return self.store.get(
+                [tenant_id],
+                node_types=node_type,
+                datasets=dataset_name,
+                limit=limit,
+                offset=offset,
+            )
 
     def get_similar_nodes(
         self,
@@ -77,14 +131,15 @@ class KnowledgeVerseAdapter(Closeable):
         dataset_name: Names = None,
     ) -> list[FoundNode]:
         """The nodes of highest cosine, best first, none below the threshold."""
-        found = self.store.search(
-            "",
-            query_embedding,
-            [tenant_id],
-            k=top_k,
-            node_types=node_types,
-            datasets=dataset_name,
-        )
+        with self._recorder.measured("similarity"):
+            found = self.store.search(
+                "",
+                query_embedding,
+                [tenant_id],
+                k=top_k,
+                node_types=node_types,
+                datasets=dataset_name,
+            )
         return [h for h in found if h.vector is not None and h.vector >= similarity_threshold]
 
     def hybrid_search(
@@ -99,68 +154,131 @@ class KnowledgeVerseAdapter(Closeable):
         *,
         dataset_names: Names = None,
         fusion: Fusion = "weighted",
+        min_score: float = 0.0,
     ) -> list[FoundNode]:
         """The nodes that fit best by keywords and by vectors, of several types in one call.
 
-        Without an embedding, the query is embedded here. ``combined`` of a result does not
-        depend on the other results, and ``band`` says in a word how good it is.
+        Without an embedding, the query is embedded here. ``score`` of a result does not depend
+        on the other results, and ``band`` says in a word how good it is. Results with a score
+        below ``min_score`` are left out.
         """
-        if not query_text.strip():
-            raise UsageError("the query is empty", fix="ask with at least one word")
-        found = self.store.search(
+        return self._hybrid(
+            "hybrid",
             query_text,
-            self.embed(query_text) if query_embedding is None else query_embedding,
             tenant_ids,
-            k=top_k,
+            top_k,
+            embedding=query_embedding,
             node_types=node_types,
             datasets=dataset_names,
             bm25_weight=bm25_weight,
             vector_weight=vector_weight,
             fusion=fusion,
+            min_score=min_score,
         )
-        if query_embedding is None:
-            self._check_versions(found)
-        return found
 
     def get_similar_fields(
-        self, query: str, tenant_id: str, dataset_name: Names = None, top_k: int = 10
+        self,
+        query: str,
+        tenant_id: str,
+        dataset_name: Names = None,
+        top_k: int = 10,
+        *,
+        min_score: float = 0.0,
     ) -> list[FieldSpec]:
         """The columns that a question is about, best first."""
-        found = self.hybrid_search(
-            query, None, [tenant_id], FIELD, top_k, *FIELD_WEIGHTS, dataset_names=dataset_name
-        )
+        found = self._fields(query, tenant_id, dataset_name, top_k, min_score)
         return [FieldSpec.from_node(hit.node) for hit in found]
 
     def get_similar_qa_examples(
-        self, query: str, tenant_id: str, dataset_name: Names = None, top_k: int = 5
+        self,
+        query: str,
+        tenant_id: str,
+        dataset_name: Names = None,
+        top_k: int = 5,
+        *,
+        min_score: float = 0.0,
     ) -> list[ExampleSpec]:
         """Answered questions that resemble this one, best first."""
-        weights = EXAMPLE_WEIGHTS
-        found = self.hybrid_search(
-            query, None, [tenant_id], QA_EXAMPLE, top_k, *weights, dataset_names=dataset_name
+        found = self._hybrid(
+            "examples",
+            query,
+            [tenant_id],
+            top_k,
+            node_types=QA_EXAMPLE,
+            datasets=dataset_name,
+            min_score=min_score,
+            **default_ranking(QA_EXAMPLE),
         )
         return [ExampleSpec.from_node(hit.node) for hit in found]
 
+    def get_join_paths(
+        self, tables: Sequence[str], tenant_id: str, dataset_name: Names = None
+    ) -> list[JoinPath]:
+        """The shortest way to join each two of the tables, by foreign keys or, where there are
+        none, by the names of columns; through other tables if need be."""
+        nodes = self.get_nodes(tenant_id, dataset_name, FIELD)
+        fields = [FieldSpec.from_node(node) for node in nodes]
+        named = {name: name for name in map(table_of, fields)}
+        named |= {field.table: table_of(field) for field in fields}
+        unknown = [table for table in tables if table not in named]
+        if unknown:
+            raise UsageError(f"tenant {tenant_id!r} has no table {unknown[0]!r}")
+        return join_paths(fields, [named[table] for table in tables])
+
+    def schema_context(
+        self,
+        question: str,
+        tenant_id: str,
+        dataset_name: Names = None,
+        budget: int = 1000,
+    ) -> SchemaContext:
+        """The columns that a question needs as the text of a text-to-SQL prompt, of at most
+        ``budget`` tokens: tables with types, keys and joins, the best columns described."""
+        found = self._fields(question, tenant_id, dataset_name, MAX_RESULTS, 0.0)
+        nodes = [hit.node for hit in found]
+        if len(nodes) == MAX_RESULTS:
+            # Keys of the best tables may be among the columns that the search left out.
+            nodes += self.store.get([tenant_id], node_types=FIELD, datasets=dataset_name)
+        count = token_counter(self._settings.tokenizer_model).count
+        return pack_schema(question, [FieldSpec.from_node(n) for n in nodes], budget, count)
+
+    def metrics(self) -> AdapterMetrics:
+        """Calls by type with their latency, and the hit rate of the cache of embeddings."""
+        return self._recorder.read()
+
     def add_nodes(
         self,
-        nodes: Sequence[KnowledgeNode],
+        nodes: Sequence[KnowledgeNode | Mapping[str, Any]],
         embeddings: Vectors | None = None,
         *,
         embedder_version: str = "",
         allow_mismatch: bool = False,
     ) -> list[int]:
-        """Add nodes, or replace those of the same tenant and ``node_key``; their ids.
+        """Add nodes, or replace those of the same tenant, data set and ``node_key``; their ids.
 
-        Writes all of them or none. Without ``embeddings``, they are embedded here.
+        Writes all of them or none. Without ``embeddings``, they are embedded here. A dictionary
+        has the fields of a line that ``packwise db import`` reads.
         """
-        if embeddings is None and nodes:
+        given = [_as_node(node) for node in nodes]
+        if embeddings is None and given:
             embedder = self._embedder()
-            embeddings = embedder.embed_passages([node.embedded_text for node in nodes])
+            embeddings = embedder.embed_passages([node.embedded_text for node in given])
             embedder_version = embedder.version
         written = self.store.write(
-            nodes, embeddings, embedder_version, allow_mismatch=allow_mismatch
+            given, embeddings, embedder_version, allow_mismatch=allow_mismatch
         )
         return list(written.ids)
+
+    def embed_missing(self, tenant_id: str, batch: int = 256) -> int:
+        """Embed the tenant's nodes that have no vector, because another client wrote them or
+        changed their text; how many there were."""
+        embedder = self._embedder()
+        done = 0
+        while nodes := self.store.without_vectors([tenant_id], batch):
+            vectors = embedder.embed_passages([node.embedded_text for node in nodes])
+            self.store.write(nodes, vectors, embedder.version)
+            done += len(nodes)
+        return done
 
     def delete_nodes(self, node_ids: Sequence[int], tenant_id: str) -> int:
         """Remove nodes of the tenant; how many there were. Other tenants' nodes stay."""
@@ -169,9 +287,12 @@ class KnowledgeVerseAdapter(Closeable):
     def embed(self, text: str) -> Vectors:
         """The vector of a query, from the cache if it was embedded before."""
         with self._lock:
-            if text in self._cache:
+            cached = self._cache.get(text)
+            if cached is not None:
                 self._cache.move_to_end(text)
-                return self._cache[text]
+        self._recorder.cached(cached is not None)
+        if cached is not None:
+            return cached
         vector = self._embedder().embed_query(text)
         vector.setflags(write=False)
         with self._lock:
@@ -183,6 +304,39 @@ class KnowledgeVerseAdapter(Closeable):
     def close(self) -> None:
         """Close the connections; closing again does nothing."""
         self.store.close()
+
+    def _fields(
+        self, query: str, tenant: str, dataset: Names, top_k: int, min_score: float
+    ) -> list[FoundNode]:
+        return self._hybrid(
+            "fields",
+            query,
+            [tenant],
+            top_k,
+            node_types=FIELD,
+            datasets=dataset,
+            min_score=min_score,
+            **default_ranking(FIELD),
+        )
+
+    def _hybrid(
+        self,
+        kind: str,
+        text: str,
+        tenants: Sequence[str],
+        top_k: int,
+        *,
+        embedding: Vectors | Sequence[float] | None = None,
+        **options: Any,
+    ) -> list[FoundNode]:
+        if not text.strip():
+            raise UsageError("the query is empty", fix="ask with at least one word")
+        with self._recorder.measured(kind):
+            vector = self.embed(text) if embedding is None else embedding
+            found = self.store.search(text, vector, tenants, k=top_k, **options)
+        if embedding is None:
+            self._check_versions(found)
+        return found
 
     def _check_versions(self, found: Sequence[FoundNode]) -> None:
         version = self._embedder().version
@@ -209,6 +363,15 @@ class KnowledgeVerseAdapter(Closeable):
                 fix="give the adapter an embedder of that dimension",
             )
         return embedder
+
+
+def _as_node(node: object) -> KnowledgeNode:
+    if isinstance(node, KnowledgeNode):
+        return node
+    try:
+        return parse_node(node)
+    except ValueError as error:
+        raise UsageError(f"{str(node)[:80]!r} is not a node: {error}") from None
 
 
 def _in_thread(
@@ -253,7 +416,11 @@ class AsyncKnowledgeVerseAdapter:
     hybrid_search = _in_thread(KnowledgeVerseAdapter.hybrid_search)
     get_similar_fields = _in_thread(KnowledgeVerseAdapter.get_similar_fields)
     get_similar_qa_examples = _in_thread(KnowledgeVerseAdapter.get_similar_qa_examples)
+    get_join_paths = _in_thread(KnowledgeVerseAdapter.get_join_paths)
+    schema_context = _in_thread(KnowledgeVerseAdapter.schema_context)
+    metrics = _in_thread(KnowledgeVerseAdapter.metrics)
     add_nodes = _in_thread(KnowledgeVerseAdapter.add_nodes)
+    embed_missing = _in_thread(KnowledgeVerseAdapter.embed_missing)
     delete_nodes = _in_thread(KnowledgeVerseAdapter.delete_nodes)
     embed = _in_thread(KnowledgeVerseAdapter.embed)
 

@@ -8,17 +8,18 @@ an import that was stopped continues where it was.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, cast
 
 import numpy as np
 
 from packwise.errors import DataError, SourceError
 from packwise.models.base import Embedder
-from packwise.nodes.records import TEXT_FIELDS, KnowledgeNode
+from packwise.nodes.records import TEXT_FIELDS, KnowledgeNode, problem_of
 from packwise.nodes.store import NodeStore
 from packwise.stores.base import Vectors
 
@@ -36,12 +37,14 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did; ``embedded`` is the number of nodes that needed a vector."""
+    """What an import did; ``repeated`` is the number of lines that a later line of the same
+    tenant, data set and id replaces, ``embedded`` that of the nodes that needed a vector."""
 
     lines: int
     added: int
     changed: int
     unchanged: int
+    repeated: int
     embedded: int
 
 
@@ -58,7 +61,9 @@ def read_lines(
             for number, text in enumerate(file, start=1):
                 if text.strip():
                     try:
-                        yield _parse(json.loads(text), tenant, dataset, dim)
+                        row = json.loads(text)
+                        node = parse_node(row, tenant, dataset)
+                        yield NodeLine(node, _parse_vector(row.get("embedding"), dim))
                     except ValueError as error:
                         reason = error.msg if isinstance(error, json.JSONDecodeError) else error
                         raise DataError(
@@ -82,14 +87,16 @@ def import_nodes(
     """Import the nodes of a file. ``embedder`` is called if a node needs a vector; ``progress``
     is called with the lines done and the lines in all."""
 
-    def lines() -> Iterator[NodeLine]:
-        return read_lines(path, tenant=tenant, dataset=dataset, dim=store.dim)
+    def lines() -> Iterator[tuple[int, NodeLine]]:
+        return enumerate(read_lines(path, tenant=tenant, dataset=dataset, dim=store.dim))
 
-    total = sum(1 for _ in lines())
-    if total == 0:
+    # The last line of an id counts, in whichever batch it is.
+    last = {line.node.identity: i for i, line in lines()}
+    if not last:
         raise DataError(f"{path.name} contains no nodes", fix="write one node per line")
+    total = max(last.values()) + 1
     done = added = changed = embedded = 0
-    remaining = lines()
+    remaining = (line for i, line in lines() if last[line.node.identity] == i)
     while batch := list(islice(remaining, _BATCH)):
         for part, version in _not_stored(store, batch, embedder):
             nodes = [line.node for line in part]
@@ -101,35 +108,42 @@ def import_nodes(
             added, changed = added + written.added, changed + written.changed
         done += len(batch)
         if progress is not None:
-            progress(done, total)
-    return ImportReport(total, added, changed, total - added - changed, embedded)
+            progress(done, len(last))
+    unchanged = len(last) - added - changed
+    return ImportReport(total, added, changed, unchanged, total - len(last), embedded)
 
 
-def _parse(row: Any, tenant: str, dataset: str, dim: int | None) -> NodeLine:
-    if not isinstance(row, dict):
+def parse_node(row: Any, tenant: str = "", dataset: str = "") -> KnowledgeNode:
+    """A node from a dictionary. ``tenant`` and ``dataset`` apply if it names none, ``None`` is
+    an empty text. Raises ``ValueError``."""
+    if not isinstance(row, Mapping):
         raise ValueError("a node is a JSON object")
-    unknown = sorted(row.keys() - _FIELDS)
+    given = {str(name): value for name, value in cast("Mapping[Any, Any]", row).items()}
+    unknown = sorted(given.keys() - _FIELDS)
     if unknown:
         raise ValueError(f"a node has no field {unknown[0]!r}; put it into metadata")
-    for name in TEXT_FIELDS:
-        if not isinstance(row.get(name, ""), str):
+    texts: dict[str, Any] = {
+        name: "" if given.get(name) is None else given[name] for name in TEXT_FIELDS
+    }
+    for name, text in texts.items():
+        if not isinstance(text, str):
             raise ValueError(f"{name} is not text")
-    metadata = row.get("metadata", {})
-    if not isinstance(metadata, dict):
+    metadata = given.get("metadata")
+    if not isinstance(metadata, (Mapping, NoneType)):
         raise ValueError("metadata is not an object")
-    key = row.get("node_key", row.get("id", ""))
-    if not isinstance(key, (str, int)):
+    key = next((given[name] for name in ("node_key", "id") if given.get(name) is not None), "")
+    if not isinstance(key, (str, int)) or isinstance(key, bool):
         raise ValueError("id is neither text nor a number")
-    texts: dict[str, Any] = {name: row.get(name, "") for name in TEXT_FIELDS}
     texts["tenant_id"] = texts["tenant_id"] or tenant
     texts["dataset_name"] = texts["dataset_name"] or dataset
-    for name in ("tenant_id", "node_type"):
-        if not texts[name]:
-            raise ValueError(f"the node has no {name}")
-    node = KnowledgeNode(**texts, metadata=metadata, node_key=str(key))
+    if not texts["tenant_id"]:
+        raise ValueError("the node has no tenant_id")
+    node = KnowledgeNode(**texts, metadata=dict(metadata or {}), node_key=str(key))
+    if reason := problem_of(node):
+        raise ValueError(reason)
     if not node.embedded_text.strip():
         raise ValueError("the node has no text")
-    return NodeLine(node, _parse_vector(row.get("embedding"), dim))
+    return node
 
 
 def _parse_vector(value: Any, dim: int | None) -> Vectors | None:
@@ -160,6 +174,6 @@ def _not_stored(
         if others := [line.node for line in lines if line.vector is None]:
             version = embedder().version
             known = store.known(tenant, [node.key for node in others])
-            new = [n for n in others if known.get(n.key) != (n.fingerprint, version)]
+            new = [n for n in others if known.get(n.identity[1:]) != (n.fingerprint, version)]
             if new:
                 yield [NodeLine(node, None) for node in new], version

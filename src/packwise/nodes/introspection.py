@@ -1,4 +1,4 @@
-"""The columns of a live database as field nodes, with their comments, types and a few values.
+"""The columns of a live database as field nodes, with their comments, types and keys.
 
 Running it again follows the catalogue: only columns that changed are embedded, and the nodes of
 columns that no longer exist are removed.
@@ -6,22 +6,29 @@ columns that no longer exist are removed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from packwise.errors import SourceError
+from packwise.documents import content_hash
+from packwise.errors import SourceError, StoreError, UsageError
 from packwise.models.base import Embedder
+from packwise.nodes.personal import has_personal_values, is_personal_name, split_words
 from packwise.nodes.records import FIELD, KnowledgeNode
 from packwise.nodes.store import NodeStore
 from packwise.stores.postgres.connections import Connection, PostgresPool, database_identity
-from packwise.stores.postgres.errors import translated_errors
+from packwise.stores.postgres.errors import is_lost, translated_errors
 from packwise.stores.postgres.migrations import load_sql
 
 _SAMPLED_ROWS = 1000
 _MAX_SAMPLE_LENGTH = 80
+SAMPLE_TIMEOUT_MS = 5000
+"""How long reading the values of one table or view may take."""
+
+Progress = Callable[[int, int], None]
+"""Called with what is done and the total."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +41,35 @@ class _Column:
     table_comment: str
     required: bool
     primary: bool
-    references: str | None
+    to_schema: str | None
+    to_table: str | None
+    to_column: str | None
+    foreign_key: str | None
+
+    @property
+    def whole_table(self) -> tuple[str, str]:
+        return self.schema, self.table
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """What was read of a database.
+
+    ``source`` tells databases apart. ``personal`` are the columns whose values were not kept
+    because they look like personal data, ``skipped`` the tables whose values could not be read,
+    with the reason.
+    """
+
+    source: str
+    nodes: tuple[KnowledgeNode, ...]
+    personal: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogueReport:
-    """What happened to the nodes of a catalogue; ``fields`` is how many there are now."""
+    """What happened to the nodes of a catalogue; ``fields`` is how many there are now.
+    ``personal`` and ``skipped`` are as in ``Catalogue``."""
 
     dataset: str
     fields: int
@@ -47,6 +77,8 @@ class CatalogueReport:
     changed: int
     removed: int
     unchanged: int
+    personal: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 def follow_catalogue(
@@ -57,26 +89,47 @@ def follow_catalogue(
     tenant: str,
     dataset: str = "",
     schemas: Sequence[str] = (),
-    samples: int = 5,
-    progress: Callable[[int, int], None] | None = None,
+    samples: int = 0,
+    timeout_ms: int = SAMPLE_TIMEOUT_MS,
+    replace: bool = False,
+    reading: Progress | None = None,
+    progress: Progress | None = None,
 ) -> CatalogueReport:
     """Make a tenant's data set match the columns of the database at ``url``, whose name is the
     default for ``dataset``.
 
-    Field nodes from elsewhere, or from other schemas, stay. ``progress`` is called with the
-    number of nodes embedded and the number to embed in all. Raises ``SourceError``, with nothing
-    changed, if there is no column to read.
+    Field nodes from elsewhere, or from other schemas, stay. ``samples`` is the number of values
+    to keep per column: they are data, and none is read unless asked for. ``reading`` is called
+    with the tables read and their number, ``progress`` with the nodes embedded and the number to
+    embed. Raises ``SourceError``, with nothing changed, if there is no column to read;
+    ``StoreError`` if the data set was read from another database, unless ``replace``.
     """
     dataset = dataset or database_identity(url)[-1]
-    found = field_nodes(url, tenant=tenant, dataset=dataset, schemas=schemas, samples=samples)
+    read = read_catalogue(
+        url,
+        tenant=tenant,
+        dataset=dataset,
+        schemas=schemas,
+        samples=samples,
+        timeout_ms=timeout_ms,
+        progress=reading,
+    )
+    found = list(read.nodes)
     if not found:
         where = f"schema {', '.join(schemas)}" if schemas else "that database"
         raise SourceError(
             f"no table in {where} can be read", fix="name another with --schema, or another role"
         )
+    stored = store.get([tenant], node_types=[FIELD], datasets=[dataset])
+    others = {node.metadata.get("source", read.source) for node in stored} - {read.source}
+    if others and not replace:
+        raise StoreError(
+            f"the data set {dataset!r} of tenant {tenant!r} was read from another database",
+            fix="name this one with --dataset, or replace the other one with --replace",
+        )
     model = embedder()
     known = store.known(tenant, [node.node_key for node in found])
-    new = [node for node in found if known.get(node.node_key) != (node.fingerprint, model.version)]
+    new = [n for n in found if known.get(n.identity[1:]) != (n.fingerprint, model.version)]
     added = changed = done = 0
 
     def advance(more: int) -> None:
@@ -92,7 +145,7 @@ def follow_catalogue(
     keys = {node.node_key for node in found}
     gone = [
         node.node_id
-        for node in store.get([tenant], node_types=[FIELD], datasets=[dataset])
+        for node in stored
         if node.node_id is not None
         and node.node_key not in keys
         and (schema := node.metadata.get("schema")) is not None
@@ -100,74 +153,133 @@ def follow_catalogue(
     ]
     removed = store.delete(gone, [tenant]) if gone else 0
     unchanged = len(found) - added - changed
-    return CatalogueReport(dataset, len(found), added, changed, removed, unchanged)
+    counts = (len(found), added, changed, removed, unchanged)
+    return CatalogueReport(dataset, *counts, read.personal, read.skipped)
 
 
-def field_nodes(
+def read_catalogue(
     url: str,
     *,
     tenant: str,
     dataset: str,
     schemas: Sequence[str] = (),
-    samples: int = 5,
-) -> list[KnowledgeNode]:
+    samples: int = 0,
+    timeout_ms: int = SAMPLE_TIMEOUT_MS,
+    progress: Progress | None = None,
+) -> Catalogue:
     """One node per column that this user may read, without Packwise's own tables.
 
-    ``samples`` is the number of distinct values to keep per column. They are data: use 0 where
-    data must not leave its table.
+    ``samples`` is the number of distinct values to keep per column; columns that look like
+    personal data have none.
     """
+    if samples < 0:
+        raise UsageError(f"samples must be 0 or more, not {samples}")
     pool = PostgresPool(url)
-    query = load_sql(__name__, "columns")
+    personal: list[str] = []
+    skipped: list[str] = []
+    nodes: list[KnowledgeNode] = []
     with closing(pool.dedicated()) as connection, translated_errors(pool.location):
-        connection.execute("SET default_transaction_read_only = on")
-        rows = connection.execute(query, {"schemas": list(schemas)}).fetchall()
-        return [
-            _node(column, _samples(connection, column, samples), tenant, dataset)
-            for column in (_Column(*row) for row in rows)
-        ]
+        connection.read_only = True
+        with connection.transaction():
+            query = load_sql(__name__, "columns")
+            rows = connection.execute(query, {"schemas": list(schemas)}).fetchall()
+            source = _source(connection)
+        columns = [_Column(*row) for row in rows]
+        tables = [list(group) for _, group in groupby(columns, lambda c: c.whole_table)]
+        for number, table in enumerate(tables, start=1):
+            values: dict[str, list[str]] = {}
+            if samples:
+                open_columns = [c for c in table if not is_personal_name(c.table, c.name)]
+                values, reason = _samples(connection, open_columns, samples, timeout_ms)
+                if reason:
+                    skipped.append(f"{table[0].schema}.{table[0].table}: {reason}")
+                withheld = {c.name for c in table} - {c.name for c in open_columns}
+                withheld |= {name for name, v in values.items() if has_personal_values(v)}
+                personal += [f"{c.schema}.{c.table}.{c.name}" for c in table if c.name in withheld]
+                values = {n: v[:samples] for n, v in values.items() if n not in withheld}
+            nodes += [_node(c, values.get(c.name, ()), tenant, dataset, source) for c in table]
+            if progress is not None:
+                progress(number, len(tables))
+    return Catalogue(source, tuple(nodes), tuple(personal), tuple(skipped))
 
 
-def _samples(connection: Connection, column: _Column, count: int) -> list[str]:
-    from psycopg import errors, sql
+def _source(connection: Connection) -> str:
+    """What tells a database apart from one of the same name on another server."""
+    import psycopg
 
-    if count <= 0:
-        return []
-    query = sql.SQL(
-        "SELECT left(v::text, {length}) FROM (SELECT DISTINCT v FROM (SELECT {name}::text AS v"
-        " FROM {table} LIMIT {rows}) AS sampled WHERE v IS NOT NULL AND v <> '') AS distinct_values"
-        " ORDER BY length(v), v LIMIT {count}"
-    ).format(
-        length=_MAX_SAMPLE_LENGTH,
-        name=sql.Identifier(column.name),
-        table=sql.Identifier(column.schema, column.table),
-        rows=_SAMPLED_ROWS,
-        count=count,
+    try:
+        with connection.transaction():
+            row = connection.execute(
+                "SELECT system_identifier::text, current_database() FROM pg_control_system()"
+            ).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        info = connection.info
+        row = (f"{info.host}:{info.port}", info.dbname)
+    return content_hash(*map(str, row or ()))
+
+
+def _samples(
+    connection: Connection, columns: Sequence[_Column], count: int, timeout_ms: int
+) -> tuple[dict[str, list[str]], str]:
+    """Distinct values of the columns of one table, shortest first, and why there are none.
+
+    More than ``count`` are read: whether a column is personal shows better in many.
+    """
+    import psycopg
+    from psycopg import sql
+
+    if not columns:
+        return {}, ""
+    texts = sql.SQL(", ").join(
+        sql.SQL("left({}::text, {})").format(sql.Identifier(c.name), _MAX_SAMPLE_LENGTH + 1)
+        for c in columns
+    )
+    query = sql.SQL("SELECT {} FROM {} LIMIT {}").format(
+        texts, sql.Identifier(*columns[0].whole_table), _SAMPLED_ROWS
     )
     try:
-        return [value for (value,) in connection.execute(query)]
-    except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFunction):
-        return []  # this user may not read the column, or a foreign table is unavailable
+        with connection.transaction():
+            connection.execute(
+                "SELECT set_config('statement_timeout', %s, true)", (str(timeout_ms),)
+            )
+            rows = connection.execute(query).fetchall()
+    except psycopg.errors.QueryCanceled:
+        return {}, f"took longer than {timeout_ms / 1000:g} s"
+    except psycopg.Error as error:
+        if is_lost(error):
+            raise
+        return {}, str(error).splitlines()[0]
+    found: dict[str, list[str]] = {}
+    for i, column in enumerate(columns):
+        distinct = {row[i][:_MAX_SAMPLE_LENGTH] for row in rows if row[i]}
+        found[column.name] = sorted(distinct, key=lambda v: (len(v), v))
+    return found, ""
 
 
-def _node(column: _Column, samples: Sequence[str], tenant: str, dataset: str) -> KnowledgeNode:
-    table = column.table if column.schema == "public" else f"{column.schema}.{column.table}"
-    summary = column.comment or _split_words(column.name)
-    description = [f"{summary} Column of {_split_words(column.table)}."]
+def _node(
+    column: _Column, samples: Sequence[str], tenant: str, dataset: str, source: str
+) -> KnowledgeNode:
+    table = _shown(column.schema, column.table)
+    summary = column.comment or split_words(column.name)
+    description = [f"{summary} Column of {split_words(column.table)}."]
     if column.table_comment:
         description.append(column.table_comment)
     metadata: dict[str, Any] = {
         "field_name": column.name,
         "field_type": column.type,
         "schema": column.schema,
-        "table": table,
+        "table": column.table,
         "description": summary,
         "sample_values": list(samples),
         "required": column.required,
         "primary_key": column.primary,
+        "source": source,
     }
-    if column.references:
-        description.append(f"Refers to {column.references}.")
-        metadata["references"] = column.references
+    if column.to_table is not None:
+        to = _shown(str(column.to_schema), column.to_table)
+        description.append(f"Refers to {to}.")
+        metadata["references"] = f"{to}.{column.to_column}"
+        metadata["foreign_key"] = column.foreign_key
     if samples:
         description.append(f"Values such as {', '.join(samples)}.")
     return KnowledgeNode(
@@ -182,7 +294,5 @@ def _node(column: _Column, samples: Sequence[str], tenant: str, dataset: str) ->
     )
 
 
-def _split_words(name: str) -> str:
-    """The words of a name: ``customerEmail_address`` becomes ``customer Email address``."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return " ".join(re.split(r"[_\W]+", spaced)).strip() or name
+def _shown(schema: str, table: str) -> str:
+    return table if schema == "public" else f"{schema}.{table}"

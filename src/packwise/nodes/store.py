@@ -1,38 +1,49 @@
 """Knowledge nodes in PostgreSQL, written and searched as one or a few tenants at a time.
 
 Whoever logs in, all work is done as the application's role, which owns nothing and is subject
-to row-level security. The tenants are set for one transaction, as a bound value.
+to row-level security; a login that is bound to tenants works as itself. Role, tenants, search path
+and timeout are set for one transaction: nothing stays behind in a session that a pooler shares.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from packwise.candidates import FUSIONS, Fusion
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
-from packwise.nodes.records import TEXT_FIELDS, FoundNode, KnowledgeNode
-from packwise.nodes.schema import read_settings
+from packwise.nodes.records import TEXT_FIELDS, FoundNode, KnowledgeNode, metadata_json, problem_of
+from packwise.nodes.schema import check_version, read_settings
+from packwise.nodes.transactions import OpenedNodes, check_role, enter, take_turns
 from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
 from packwise.stores.lifecycle import Closeable
 from packwise.stores.postgres.connections import (
+    can_pipeline,
     Connection,
     PostgresPool,
     hide_password,
     is_postgres,
 )
-from packwise.stores.postgres.migrations import load_sql
+from packwise.stores.postgres.migrations import load_sql, raw_sql
 from packwise.stores.postgres.rows import copy_rows, json_to_postgres, vector_literal
 
-_MAX_RESULTS = 1000
+if TYPE_CHECKING:
+    from psycopg.sql import Composed
+
+MAX_RESULTS = 1000
 _COLUMNS = ", ".join(f"k.{field.name}" for field in fields(KnowledgeNode))
+_FILTER = (
+    "k.tenant_id = ANY (%(tenants)s::text[])"
+    " AND (%(types)s::text[] = '{{}}' OR k.node_type = ANY (%(types)s::text[]))"
+    " AND (%(datasets)s::text[] = '{{}}' OR k.dataset_name = ANY (%(datasets)s::text[]))"
+    " AND (%(ids)s::integer[] IS NULL OR k.node_id = ANY (%(ids)s::integer[]))"
+    " AND (%(keys)s::text[] IS NULL OR k.node_key = ANY (%(keys)s::text[]))"
+)
 
 Names = str | Sequence[str] | None
 _T = TypeVar("_T")
@@ -46,6 +57,17 @@ class NodeWrite:
     added: int
     changed: int
     unchanged: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """The nodes of one tenant, data set and type, and how many have a vector."""
+
+    tenant_id: str
+    dataset_name: str
+    node_type: str
+    nodes: int
+    vectors: int
 
 
 def has_nodes(url: str, tenant: str) -> bool:
@@ -65,18 +87,35 @@ class NodeStore(Closeable):
 
     def __init__(self, url: str, *, pool_size: int = 8, statement_timeout_ms: int = 0) -> None:
         self.location = hide_password(url)
-        self._settings: dict[str, str] = {}
-        self._pool = PostgresPool(
-            url,
-            size=pool_size,
-            configure=partial(_set_role, self.location, statement_timeout_ms),
-        )
+        self._timeout = statement_timeout_ms
+        self._opened: OpenedNodes | None = None
+        self._pool = PostgresPool(url, size=pool_size, configure=self._configure)
 
     def settings(self) -> Mapping[str, str]:
         """What the tables were created with: dim, language, role, index, ranking."""
-        if not self._settings:
-            self._settings = self._pool.run(lambda c: read_settings(c, self.location))
-        return dict(self._settings)
+        return dict(self._open().settings)
+
+    def _configure(self, connection: Connection) -> None:
+        """Find out where and as which role a connection works, and check the role."""
+        path = self._pool.schema_path(connection)
+        settings = read_settings(connection, self.location, path)
+        check_version(connection, self.location, path)
+        bound = connection.execute(
+            raw_sql("SELECT session_user::text FROM {} WHERE role_name = session_user").format(
+                path.name("knowledge_bindings")
+            )
+        ).fetchone()
+        opened = OpenedNodes(path, settings, bound[0] if bound else settings["role"])
+        with connection.transaction():
+            check_role(connection, opened, self.location)
+        self._opened = opened
+
+    def _open(self) -> OpenedNodes:
+        """Where the tables are; every connection has found that out."""
+        if self._opened is None:
+            self._pool.run(lambda _: None)
+        assert self._opened is not None
+        return self._opened
 
     @property
     def dim(self) -> int:
@@ -93,16 +132,23 @@ class NodeStore(Closeable):
         *,
         node_types: Names = None,
         datasets: Names = None,
+        ids: Sequence[int] | None = None,
+        keys: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
     ) -> list[KnowledgeNode]:
-        """The tenants' nodes that pass the filters, by id."""
+        """The tenants' nodes that pass the filters, by id; ``limit`` of them after ``offset``."""
+        if offset < 0 or (limit is not None and limit < 0):
+            raise UsageError("limit and offset must be 0 or more")
         rows = self._fetch(
             tenants,
-            f"SELECT {_COLUMNS} FROM knowledge_nodes AS k"
-            " WHERE k.tenant_id = ANY (%(tenants)s::text[])"
-            " AND (%(types)s::text[] = '{}' OR k.node_type = ANY (%(types)s::text[]))"
-            " AND (%(datasets)s::text[] = '{}' OR k.dataset_name = ANY (%(datasets)s::text[]))"
-            " ORDER BY k.node_id",
-            _filters(node_types, datasets),
+            f"SELECT {_COLUMNS} FROM {{nodes}} AS k WHERE {_FILTER}"
+            " ORDER BY k.node_id LIMIT %(limit)s OFFSET %(offset)s",
+            {
+                **_filters(node_types, datasets, ids, keys),
+                "limit": None if limit is None else min(limit, 2**62),
+                "offset": min(offset, 2**62),
+            },
         )
         return [KnowledgeNode(*row) for row in rows]
 
@@ -117,29 +163,35 @@ class NodeStore(Closeable):
         datasets: Names = None,
         bm25_weight: float = 0.4,
         vector_weight: float = 0.6,
+        min_score: float = 0.0,
         fusion: Fusion = "weighted",
         exact: bool = False,
     ) -> list[FoundNode]:
         """The ``k`` best of the tenants' nodes that pass the filters, in one round trip.
 
-        ``exact`` compares every vector instead of using the index.
+        ``min_score`` is the least ``score`` of a result. ``exact`` compares every vector instead
+        of using the index.
         """
-        if not 1 <= k <= _MAX_RESULTS:
-            raise UsageError(f"k must be 1 to {_MAX_RESULTS}, not {k}")
+        if not 1 <= k <= MAX_RESULTS:
+            raise UsageError(f"k must be 1 to {MAX_RESULTS}, not {k}")
         if fusion not in FUSIONS:
             raise UsageError(f"fusion must be one of {', '.join(FUSIONS)}, not {fusion!r}")
-        if not (bm25_weight >= 0 and vector_weight >= 0 and bm25_weight + vector_weight > 0):
-            raise UsageError("weights must be 0 or more, and not both 0")
+        if not (
+            bm25_weight >= 0 and vector_weight >= 0 and 0 < bm25_weight + vector_weight < 1e300
+        ):
+            raise UsageError("weights must be finite, 0 or more, and not both 0")
+        if not 0 <= min_score <= 1:
+            raise UsageError(f"min_score must be 0 to 1, not {min_score}")
         query = None
         if vector is not None:
             query = vector_literal(question_vector(vector, self.dim, self.location))
         rows = self._fetch(
             tenants,
             "SELECT s.combined_score, s.bm25_score, s.vector_score, s.keyword_score, s.final_score,"
-            f" {_COLUMNS} FROM packwise_search_nodes(%(text)s, %(vector)s::vector,"
+            f" s.relevance, {_COLUMNS} FROM {{search}}(%(text)s, %(vector)s::vector,"
             " %(tenants)s::text[], %(types)s::text[], %(datasets)s::text[], %(k)s,"
-            " %(bm25)s::float8, %(cosine)s::float8, %(fusion)s, %(exact)s) AS s"
-            " JOIN knowledge_nodes AS k ON k.node_id = s.node_id"
+            " %(bm25)s::float8, %(cosine)s::float8, %(least)s::float8, %(fusion)s, %(exact)s) AS s"
+            " JOIN {nodes} AS k ON k.node_id = s.node_id"
             " ORDER BY s.final_score DESC, s.node_id",
             {
                 **_filters(node_types, datasets),
@@ -148,11 +200,12 @@ class NodeStore(Closeable):
                 "k": k,
                 "bm25": bm25_weight,
                 "cosine": vector_weight,
+                "least": min_score,
                 "fusion": fusion,
                 "exact": exact,
             },
         )
-        return [FoundNode(KnowledgeNode(*row[5:]), *row[:5]) for row in rows]
+        return [FoundNode(KnowledgeNode(*row[6:]), *row[:6]) for row in rows]
 
     def write(
         self,
@@ -162,7 +215,7 @@ class NodeStore(Closeable):
         *,
         allow_mismatch: bool = False,
     ) -> NodeWrite:
-        """Add nodes, or replace those of the same tenant and key: all of them or none.
+        """Add nodes, or replace those of the same tenant, data set and key: all of them or none.
 
         ``vectors`` has one row per node. Raises ``EmbedderMismatch`` if a tenant has vectors of
         another embedder, unless ``allow_mismatch``.
@@ -172,14 +225,14 @@ class NodeStore(Closeable):
         block = None if vectors is None else self._check_vectors(len(nodes), vectors)
         for node in nodes:
             _check_tenants([node.tenant_id])
-            if not node.node_type:
-                raise UsageError(f"the node {node.title!r} has no node_type")
+            if reason := problem_of(node):
+                raise UsageError(reason)
         tenants = list(dict.fromkeys(node.tenant_id for node in nodes))
         rows = [
             (
                 i,
                 *(json_to_postgres(getattr(node, name)) for name in (*TEXT_FIELDS, "node_key")),
-                json.dumps(json_to_postgres(node.metadata), ensure_ascii=False),
+                metadata_json(node.metadata),
                 None if block is None else vector_literal(block[i]),
                 embedder_version,
                 node.fingerprint,
@@ -190,68 +243,135 @@ class NodeStore(Closeable):
         def write(connection: Connection) -> NodeWrite:
             if block is not None and not allow_mismatch:
                 self._check_embedder(connection, tenants, embedder_version)
-            return _upsert(connection, rows)
+            return self._upsert(connection, rows)
 
         return self._as_tenants(tenants, write, retry=False)
 
-    def known(self, tenant: str, keys: Sequence[str]) -> dict[str, tuple[str, str]]:
-        """Fingerprint and embedder version of those of a tenant's nodes that have a vector."""
+    def known(self, tenant: str, keys: Sequence[str]) -> dict[tuple[str, str], tuple[str, str]]:
+        """Fingerprint and embedder version of those of a tenant's nodes that have a vector, by
+        data set and key."""
         rows = self._fetch(
             [tenant],
-            "SELECT node_key, content_hash, embedder_version FROM knowledge_nodes"
+            "SELECT dataset_name, node_key, content_hash, embedder_version FROM {nodes}"
             " WHERE tenant_id = ANY (%(tenants)s::text[]) AND node_key = ANY (%(keys)s::text[])"
             " AND embedding IS NOT NULL",
             {"keys": json_to_postgres(list(keys))},
         )
-        return {key: (fingerprint, version) for key, fingerprint, version in rows}
+        return {(dataset, key): (found, version) for dataset, key, found, version in rows}
 
-    def delete(self, ids: Sequence[int], tenants: Sequence[str]) -> int:
-        """Remove those of the nodes that belong to the tenants; how many there were."""
+    def without_vectors(self, tenants: Sequence[str], limit: int) -> list[KnowledgeNode]:
+        """Some of the tenants' nodes that have a text but no vector."""
+        rows = self._fetch(
+            tenants,
+            f"SELECT {_COLUMNS} FROM {{nodes}} AS k WHERE k.tenant_id = ANY (%(tenants)s::text[])"
+            " AND k.embedding IS NULL AND k.title || k.summary || k.content_description"
+            " || CASE WHEN k.node_type = 'qa_example' THEN '' ELSE k.content END ~ '\\S'"
+            " ORDER BY k.node_id LIMIT %(limit)s",
+            {"limit": limit},
+        )
+        return [KnowledgeNode(*row) for row in rows]
 
-        def delete(connection: Connection) -> int:
-            return connection.execute(
-                "DELETE FROM knowledge_nodes WHERE node_id = ANY (%s::integer[])"
-                " AND tenant_id = ANY (%s::text[])",
-                ([i for i in ids if -(2**31) <= i < 2**31], list(tenants)),
-            ).rowcount
+    def delete(
+        self,
+        ids: Sequence[int] | None,
+        tenants: Sequence[str],
+        *,
+        node_types: Names = None,
+        datasets: Names = None,
+        keys: Sequence[str] | None = None,
+    ) -> int:
+        """Remove those of the nodes that belong to the tenants and pass the filters; how many
+        there were."""
+        values = {"tenants": list(tenants), **_filters(node_types, datasets, ids, keys)}
+        # Rows are locked in the order in which writers lock them.
+        query = self._sql(
+            "DELETE FROM {nodes} WHERE node_id = ANY (ARRAY(SELECT k.node_id FROM {nodes} AS k"
+            f" WHERE {_FILTER} ORDER BY k.tenant_id, k.dataset_name, k.node_key FOR UPDATE))"
+        )
+        return self._as_tenants(
+            tenants, lambda connection: connection.execute(query, values).rowcount, retry=False
+        )
 
-        return self._as_tenants(tenants, delete, retry=False)
-
-    def count(self, tenants: Sequence[str]) -> int:
-        """How many nodes the tenants have."""
+    def count(
+        self, tenants: Sequence[str], *, node_types: Names = None, datasets: Names = None
+    ) -> int:
+        """How many nodes the tenants have that pass the filters."""
         ((count,),) = self._fetch(
             tenants,
-            "SELECT coalesce(sum(t.nodes), 0)::bigint FROM knowledge_totals AS t"
-            " JOIN knowledge_groups AS g USING (group_id)"
-            " WHERE g.tenant_id = ANY (%(tenants)s::text[])",
-            {},
+            "SELECT coalesce(sum(t.nodes), 0)::bigint FROM {totals} AS t"
+            " JOIN {groups} AS g USING (group_id)"
+            " WHERE g.tenant_id = ANY (%(tenants)s::text[])"
+            " AND (%(types)s::text[] = '{{}}' OR g.node_type = ANY (%(types)s::text[]))"
+            " AND (%(datasets)s::text[] = '{{}}' OR g.dataset_name = ANY (%(datasets)s::text[]))",
+            _filters(node_types, datasets),
         )
         return count
+
+    def groups(self, tenants: Sequence[str]) -> list[NodeGroup]:
+        """How many nodes the tenants have, by data set and type."""
+        rows = self._fetch(
+            tenants,
+            "SELECT g.tenant_id, g.dataset_name, g.node_type, sum(t.nodes)::bigint,"
+            " sum(t.vectors)::bigint FROM {totals} AS t JOIN {groups} AS g USING (group_id)"
+            " WHERE g.tenant_id = ANY (%(tenants)s::text[]) GROUP BY 1, 2, 3"
+            " HAVING sum(t.nodes) > 0 ORDER BY 1, 2, 3",
+            {},
+        )
+        return [NodeGroup(*row) for row in rows]
 
     def _fetch(
         self, tenants: Sequence[str], query: str, values: Mapping[str, Any]
     ) -> list[tuple[Any, ...]]:
+        statement = self._sql(query)
+
         def fetch(connection: Connection) -> list[tuple[Any, ...]]:
             bound = {"tenants": list(tenants), **values}
-            return connection.execute(query.encode(), bound).fetchall()
+            return connection.execute(statement, bound).fetchall()
 
         return self._as_tenants(tenants, fetch)
+
+    def _sql(self, query: str) -> Composed:
+        """A query with the tables and functions that it names, each with its schema."""
+        name = self._open().path.name
+        return raw_sql(query).format(
+            nodes=name("knowledge_nodes"),
+            groups=name("knowledge_groups"),
+            totals=name("knowledge_totals"),
+            search=name("packwise_search_nodes"),
+        )
 
     def _as_tenants(
         self, tenants: Sequence[str], work: Callable[[Connection], _T], *, retry: bool = True
     ) -> _T:
         """Do work that sees the rows of these tenants and no others."""
         names = _check_tenants(tenants)
+        opened = self._open()
 
         def in_transaction(connection: Connection) -> _T:
             # A read is one pipeline: begin, tenants, query and commit in one round trip.
-            with connection.pipeline() if retry else nullcontext(), connection.transaction():
-                connection.execute(
-                    "SELECT set_config('packwise.tenants', %s::text[]::text, true)", (names,)
-                )
+            at_once = retry and can_pipeline(connection)
+            with connection.pipeline() if at_once else nullcontext(), connection.transaction():
+                enter(connection, opened, names, self._timeout)
+                if not retry:
+                    take_turns(connection, opened)
                 return work(connection)
 
         return self._pool.run(in_transaction, retry=retry)
+
+    def _upsert(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> NodeWrite:
+        nodes = self._open().path.name("knowledge_nodes")
+        connection.execute(load_sql(__name__, "incoming", nodes=nodes))
+        copy_rows(connection, "pg_temp.packwise_incoming", rows)
+        written = connection.execute(load_sql(__name__, "upsert", nodes=nodes)).fetchall()
+        added = sum(new for (new,) in written)
+        ids = connection.execute(
+            self._sql(
+                "SELECT k.node_id FROM pg_temp.packwise_incoming AS i JOIN {nodes} AS k"
+                " USING (tenant_id, dataset_name, node_key) ORDER BY i.nth"
+            )
+        ).fetchall()
+        changed = len(written) - added
+        return NodeWrite(tuple(i for (i,) in ids), added, changed, len(rows) - added - changed)
 
     def _check_vectors(self, rows: int, vectors: Vectors) -> Vectors:
         """The vectors, L2-normalised."""
@@ -272,8 +392,10 @@ class NodeStore(Closeable):
     ) -> None:
         for tenant in tenants:
             row = connection.execute(
-                "SELECT embedder_version FROM knowledge_nodes"
-                " WHERE tenant_id = %s AND embedding IS NOT NULL LIMIT 1",
+                self._sql(
+                    "SELECT embedder_version FROM {nodes}"
+                    " WHERE tenant_id = %s AND embedding IS NOT NULL LIMIT 1"
+                ),
                 (tenant,),
             ).fetchone()
             if row is not None and row[0] != embedder_version:
@@ -284,55 +406,19 @@ class NodeStore(Closeable):
                 )
 
 
-def _set_role(location: str, timeout_ms: int, connection: Connection) -> None:
-    """Make a connection work as the application's role, after checking that it can be trusted
-    with that."""
-    from psycopg import errors, sql
-
-    role = read_settings(connection, location)["role"]
-    try:
-        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
-    except errors.InsufficientPrivilege as error:
-        raise StoreError(
-            f"{location}: this user may not work as {role!r}",
-            fix=f"GRANT {role} TO the user of the URL",
-        ) from error
-    row = connection.execute(
-        "SELECT r.rolsuper OR r.rolbypassrls OR pg_has_role(c.relowner, 'USAGE')"
-        " FROM pg_roles AS r, pg_class AS c"
-        " WHERE r.rolname = current_user AND c.oid = 'knowledge_nodes'::regclass"
-    ).fetchone()
-    if row is None or row[0]:
-        raise StoreError(
-            f"{location}: the role {role!r} could see every tenant's rows",
-            fix="take superuser, bypassrls and the ownership of the tables away from it",
-        )
-    if timeout_ms:
-        connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(timeout_ms),))
-
-
-def _upsert(connection: Connection, rows: Sequence[Sequence[Any]]) -> NodeWrite:
-    connection.execute(load_sql(__name__, "incoming"))
-    copy_rows(connection, "packwise_incoming", rows)
-    matching = (
-        " FROM packwise_incoming AS i JOIN knowledge_nodes AS k"
-        " ON k.tenant_id = i.tenant_id AND k.node_key = i.node_key"
-    )
-    stored, same = connection.execute(
-        "SELECT count(*), count(*) FILTER (WHERE k.content_hash = i.content_hash"
-        " AND k.embedder_version = i.embedder_version"
-        f" AND (i.embedding IS NULL OR k.embedding = i.embedding)) {matching}".encode()
-    ).fetchone() or (0, 0)
-    connection.execute(load_sql(__name__, "upsert"))
-    ids = connection.execute(f"SELECT k.node_id {matching} ORDER BY i.nth".encode()).fetchall()
-    return NodeWrite(tuple(i for (i,) in ids), len(rows) - stored, stored - same, same)
-
-
-def _filters(node_types: Names, datasets: Names) -> dict[str, Any]:
+def _filters(
+    node_types: Names,
+    datasets: Names,
+    ids: Sequence[int] | None = None,
+    keys: Sequence[str] | None = None,
+) -> dict[str, Any]:
     named = {"types": node_types, "datasets": datasets}
     return {
         name: json_to_postgres([values] if isinstance(values, str) else list(values or ()))
         for name, values in named.items()
+    } | {
+        "ids": None if ids is None else [i for i in ids if -(2**31) <= i < 2**31],
+        "keys": None if keys is None else json_to_postgres(list(keys)),
     }
 
 

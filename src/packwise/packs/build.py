@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,18 +20,28 @@ import numpy as np
 
 from packwise.chunking import CHUNKER
 from packwise.documents import content_hash
-from packwise.errors import SourceError, StoreMissing, UsageError
+from packwise.errors import SourceError, StoreError, StoreMissing, UsageError, expect
+from packwise.language.languages import language_name
 from packwise.language.names import Extraction
 from packwise.models.base import Embedder, Vectors
+from packwise.models.table import languages_read
 from packwise.packs.progress import Progress
+from packwise.packs.remembered_sources import covering, full_name, recall, remember
+from packwise.packs.sample_questions import update_samples
 from packwise.packs.workers import BuildWorkers, LocalWorkers, PreparedItem
+from packwise.reading.passage_reading import READING_RULES
+from packwise.retrieval.profile import update_profile
 from packwise.settings import Settings
-from packwise.sources import Item, Problem, combine, combined_ids, open_source
+from packwise.sources import Item, Problem, Source, combine, combined_ids, open_source
+from packwise.sources.memory import MemorySource, Sources, named_or_memory
 from packwise.stores.base import Writer, WriteSummary
 from packwise.stores.locate import create_or_open_store
 
 if TYPE_CHECKING:
     from packwise.packs.extraction import ClaudeExtractor, Estimate, ExtractionReport
+
+# Passages embedded between two saves: as many as take about this long, and at least so many.
+_SLICE_SECONDS, _SMALLEST_SLICE = 5.0, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +69,68 @@ class BuildReport:
 
 
 def build_pack(
-    sources: Sequence[str | Path],
+    sources: Sources,
     out: str | Path,
     *,
     settings: Settings | None = None,
-    embedder: str | None = None,
+    embedder: str | Path | Embedder | None = None,
     force: bool = False,
     reembed: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
     extractor: ClaudeExtractor | None = None,
     start_workers: Callable[[Embedder, Settings], BuildWorkers] = LocalWorkers,
+    add: bool = False,
+    confirm_removal: Callable[[int, int], bool] | None = None,
 ) -> BuildReport:
     """Make the pack at ``out`` contain exactly what the sources contain now.
 
-    An existing pack keeps its embedder unless ``embedder`` names another, which needs
+    ``sources`` is a path, several of them, or the documents themselves: any iterable of
+    ``Document``, of dictionaries with a ``text`` (and ``id``, ``title``, ``url``, ``lang``,
+    ``metadata``), or of pairs of title and text. An iterator is read as a stream.
+
+    An existing pack keeps its embedder unless ``embedder`` names or is another, which needs
     ``reembed``. ``force`` also reads unchanged documents again. A document that can no longer
     be read keeps its stored version. With ``extractor`` a language model reads every passage
     for entities, facts and relations; without one, the extractions of unchanged documents are
     kept. If a source, a model or the store raises an error, the pack is as it was, and the
     same call continues where this one stopped.
+
+    With ``add`` the sources are added to those the pack has; nothing is removed. Before a build
+    removes more than half of the documents, ``confirm_removal`` is called with the numbers of
+    removed and of stored documents; if it returns false, nothing changes. A pack remembers its
+    sources for ``packwise update``; documents from memory are not remembered.
     """
+    expect(out, (str, Path), "out is the path or address of a store")
+    given = named_or_memory(sources)
     builder = PackBuilder(settings or Settings.load(), progress or Progress(), extractor)
-    places = [str(source) for source in sources]
-    return builder.run(
-        places, str(out), embedder, start_workers, force=force, reembed=reembed, dry_run=dry_run
+    earlier = recall(str(out)) if add else []
+    known = earlier if add or dry_run else _sources_before(str(out))
+    places = given if isinstance(given, list) else []
+    reading = [covering(place, earlier) or place for place in places]
+    report = builder.run(
+        reading if isinstance(given, list) else [given],
+        str(out),
+        str(embedder) if isinstance(embedder, Path) else embedder,
+        start_workers,
+        force=force,
+        reembed=reembed,
+        dry_run=dry_run,
+        add_to=earlier if add else None,
+        confirm_removal=confirm_removal,
+        # If this process is killed after its commit, `packwise update` knows both the old sources
+        # and the new ones, and removes nothing.
+        before_commit=lambda: remember(str(out), [*known, *reading]),
     )
+    if not dry_run:
+        remember(str(out), [*earlier, *reading])
+    return report
+
+
+def _sources_before(out: str) -> list[str]:
+    with suppress(StoreError):  # An unreadable list is replaced.
+        return recall(out)
+    return []
 
 
 class PackBuilder:
@@ -102,33 +148,42 @@ class PackBuilder:
         self._reused = 0
         self._embedding_seconds = 0.0
         self._kept_out: Counter[str] = Counter()
+        self._languages: Counter[str] = Counter()
         self._problems: list[Problem] = []
         self._warnings: list[Problem] = []
+        self._embedding_slice = _SMALLEST_SLICE
 
     def run(
         self,
-        sources: Sequence[str],
+        sources: Sequence[str | MemorySource],
         out: str,
-        embedder_name: str | None,
+        embedder: str | Embedder | None,
         start_workers: Callable[[Embedder, Settings], BuildWorkers],
         *,
         force: bool,
         reembed: bool,
         dry_run: bool,
+        add_to: Sequence[str] | None = None,
+        confirm_removal: Callable[[int, int], bool] | None = None,
+        before_commit: Callable[[], None] = lambda: None,
     ) -> BuildReport:
-        """Build, or with ``dry_run`` report what would be done; see ``build_pack``."""
+        """Build, or with ``dry_run`` report what would be done; see ``build_pack``. With
+        ``add_to``, the sources that the pack has already, nothing is removed."""
         if not sources:
             raise UsageError(
                 "there is nothing to build from", fix="packwise build SOURCE --out PACK"
             )
         started = time.perf_counter()
-        opened = [open_source(argument) for argument in sources]
-        wanted = combined_ids(opened)
+        fetched = self._progress.fetched
+        opened = [open_source(s, fetched) if isinstance(s, str) else s for s in sources]
+        beside = _openable(add_to or (), [s for s in sources if isinstance(s, str)])
+        wanted = combined_ids(opened, beside)
         self._progress.counted(len(wanted))
-        embedder = _embedder_for(out, embedder_name, self._settings)
+        if embedder is None or isinstance(embedder, str):
+            embedder = _embedder_for(out, embedder, self._settings)
         workers = start_workers(embedder, self._settings)
         if dry_run:
-            changes = self._plan(combine(opened), out, workers, force=force)
+            changes = self._plan(combine(opened, beside), out, workers, force=force)
         else:
             with (
                 closing(create_or_open_store(out)) as store,
@@ -139,8 +194,23 @@ class PackBuilder:
                     allow_mismatch=reembed,
                 ) as writer,
             ):
-                known = {} if force or reembed else writer.source_hashes()
-                changes = self._write(writer, combine(opened), wanted, known, workers)
+                stored = writer.source_hashes()
+                if add_to is None:
+                    _confirm_removal(stored.keys() - wanted, stored, confirm_removal)
+                self._stage_all(
+                    writer,
+                    combine(opened, beside),
+                    wanted,
+                    {} if force or reembed else stored,
+                    workers,
+                )
+                self._progress.committing()
+                before_commit()
+                changes = writer.commit(prune=add_to is None)
+            with closing(create_or_open_store(out)) as store:
+                update_profile(store, embedder, changes)
+                update_samples(store, embedder, self._settings, changes)
+        self._warnings += unread_documents(self._languages, embedder.name)
         skipped: Counter[str] = Counter()
         for source in opened:
             skipped.update(source.skipped)
@@ -160,20 +230,21 @@ class PackBuilder:
             estimate=self._costs.estimate() if self._costs and dry_run else None,
         )
 
-    def _write(
+    def _stage_all(
         self,
         writer: Writer,
         entries: Iterator[Item | Problem],
         wanted: set[str],
         known: Mapping[str, str],
         workers: BuildWorkers,
-    ) -> WriteSummary:
+    ) -> None:
         seen: set[str] = set()
         window: list[PreparedItem] = []
         waiting = 0
         for prepared in workers.prepare(self._changed(entries, known, writer, seen)):
             if not self._readable(prepared):
-                seen.discard(prepared.item)
+                if not prepared.withdraw:
+                    seen.discard(prepared.item)
                 continue
             window.append(prepared)
             waiting += max(1, len(prepared.passages))
@@ -187,8 +258,6 @@ class PackBuilder:
         if not writer.source_hashes():
             first = self._problems[0] if self._problems else "the sources contain no document"
             raise SourceError(f"nothing could be read: {first}")
-        self._progress.committing()
-        return writer.commit()
 
     def _changed(
         self,
@@ -209,7 +278,7 @@ class PackBuilder:
     def _plan(
         self, entries: Iterator[Item | Problem], out: str, workers: BuildWorkers, *, force: bool
     ) -> WriteSummary:
-        """What ``_write`` would do, without touching the disk."""
+        """What a build would do, without touching the disk."""
         stored: dict[str, str] = {}
         try:
             with closing(create_or_open_store(out)) as store:
@@ -248,9 +317,11 @@ class PackBuilder:
 
     def _readable(self, prepared: PreparedItem) -> bool:
         self._kept_out.update(prepared.kept_out)
-        if prepared.problem is None:
+        self._warnings += prepared.warnings
+        if prepared.document is not None:
             return True
-        self._problems.append(prepared.problem)
+        if prepared.problem is not None:
+            self._problems.append(prepared.problem)
         self._progress.document()
         return False
 
@@ -263,12 +334,9 @@ class PackBuilder:
         vectors: dict[str, Vectors] = dict(writer.known_vectors(texts))
         self._reused += len(vectors)
         missing = [key for key in texts if key not in vectors]
-        if missing:
-            started = time.perf_counter()
-            rows = workers.embed([texts[key] for key in missing], self._progress.embedded)
-            self._embedding_seconds += time.perf_counter() - started
-            self._embedded += len(missing)
-            vectors.update(zip(missing, rows, strict=True))
+        for keys, rows in self._embedded_slices(missing, texts, workers):
+            writer.save_vectors(keys, rows)
+            vectors.update(zip(keys, rows, strict=True))
         extracted = self._extracted(window)
         for prepared in window:
             if (document := prepared.document) is None:
@@ -284,7 +352,26 @@ class PackBuilder:
             for row, passage in enumerate(passages):
                 block[row] = vectors[passage.content_hash]
             writer.stage(document, passages, block, read)
+            self._languages[document.lang] += 1
             self._progress.document()
+
+    def _embedded_slices(
+        self, missing: Sequence[str], texts: Mapping[str, str], workers: BuildWorkers
+    ) -> Iterator[tuple[Sequence[str], Vectors]]:
+        """The missing vectors in slices that take a few seconds each, so that an interrupted
+        build has little to embed again."""
+        done = 0
+        while done < len(missing):
+            keys = missing[done : done + self._embedding_slice]
+            started = time.perf_counter()
+            rows = workers.embed([texts[key] for key in keys], self._progress.embedded)
+            seconds = time.perf_counter() - started
+            self._embedding_seconds += seconds
+            self._embedded += len(keys)
+            done += len(keys)
+            fitting = int(len(keys) * _SLICE_SECONDS / max(seconds, 1e-6))
+            self._embedding_slice = max(_SMALLEST_SLICE, min(fitting, workers.window))
+            yield keys, rows
 
     def _extracted(self, window: Sequence[PreparedItem]) -> Mapping[str, Extraction]:
         if self._extractor is None:
@@ -292,23 +379,65 @@ class PackBuilder:
         return self._extractor.extract([p for prepared in window for p in prepared.passages])
 
 
+def _openable(names: Sequence[str], reading: Sequence[str]) -> list[Source]:
+    """The sources of a pack that are not read now: an id of theirs is not given again.
+
+    One that has gone keeps its documents. Web pages have their address as id.
+    """
+    apart = {full_name(argument) for argument in reading}
+    found: list[Source] = []
+    for name in names:
+        if name not in apart and Path(name).exists():
+            with suppress(SourceError):
+                found.append(open_source(name))
+    return found
+
+
+def _confirm_removal(
+    gone: Set[str], stored: Mapping[str, str], confirm: Callable[[int, int], bool] | None
+) -> None:
+    if confirm is None or 2 * len(gone) <= len(stored) or confirm(len(gone), len(stored)):
+        return
+    raise UsageError(
+        f"{len(gone):,} of {len(stored):,} documents would be removed; nothing was changed",
+        fix="--yes to remove them, or packwise add PACK SOURCE to keep them",
+    )
+
+
+def unread_documents(documents: Mapping[str, int], model: str) -> list[Problem]:
+    """A warning for each language of these documents that the embedder does not read."""
+    read = languages_read(model)
+    unread = {lang: count for lang, count in documents.items() if lang and lang not in read}
+    return [
+        Problem(
+            f"{count:,} documents in {language_name(lang)}",
+            f"{model} does not read it, so they are found by their words alone;"
+            " --embedder takes another model",
+        )
+        for lang, count in (unread.items() if read else ())
+    ]
+
+
 def _embedder_for(out: str, name: str | None, settings: Settings) -> Embedder:
     """The named embedder, else the existing store's, else the configured one."""
-    from packwise.models.embedder import load_embedder
+    from packwise.models.embedder import load_embedder, load_recorded_embedder
 
     if name is None:
         try:
             with closing(create_or_open_store(out)) as store:
-                name = store.info().embedder or None
+                recorded = store.info().embedder
         except StoreMissing:
-            name = None
+            recorded = ""
+        if recorded:
+            return load_recorded_embedder(recorded, settings, out)
     return load_embedder(name or settings.embedder, settings)
 
 
 def _item_hash(item: Item, settings: Settings, extractor: str = "") -> str:
     """The item's hash, combined with everything else that decides what is stored for it."""
     tokens, overlap = str(settings.passage_tokens), str(settings.passage_overlap)
-    own = content_hash(item.source_hash, CHUNKER, tokens, overlap)
+    secrets = ("secrets",) if settings.allow_secrets else ()
+    own = content_hash(item.source_hash, CHUNKER, READING_RULES, tokens, overlap, *secrets)
     return f"{own}+{extractor}" if extractor else own
 
 

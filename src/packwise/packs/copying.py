@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
 from packwise.models.base import Embedder
 from packwise.packs.progress import Progress
+from packwise.packs.sample_questions import copy_samples
+from packwise.retrieval.profile import copy_profile, update_profile
 from packwise.settings import Settings
 from packwise.stores.base import DocumentSummary, Store, StoreInfo, Writer, WriteSummary
 from packwise.stores.checks import check_vectors
@@ -88,6 +90,11 @@ def copy_store(
             except StoreError:
                 _check_unchanged(origin, info)
                 raise
+        if again:
+            update_profile(copy, again, changes)
+        elif not merge:
+            copy_profile(info, copy.info())
+            copy_samples(info, copy.info())
         return CopyReport(
             source=source,
             target=target,
@@ -113,7 +120,7 @@ def _embedder_of(
             f"{info.location} does not record the embedder of its vectors ({info.dim} dimensions)",
             fix="name it: --embedder NAME, or use --reembed",
         )
-    loaded = _loaded(name, settings)
+    loaded = _loaded(name, settings) if embedder else _recorded(name, settings, info.location)
     check_vectors(origin, loaded)
     if info.embedder_version and info.embedder_version != loaded.version:
         raise EmbedderMismatch(
@@ -128,6 +135,12 @@ def _loaded(name: str | None, settings: Settings | None) -> Embedder:
 
     settings = settings or Settings.load()
     return load_embedder(name or settings.embedder, settings)
+
+
+def _recorded(name: str, settings: Settings | None, location: str) -> Embedder:
+    from packwise.models.embedder import load_recorded_embedder
+
+    return load_recorded_embedder(name, settings or Settings.load(), location)
 
 
 def _check_unchanged(origin: Store, info: StoreInfo) -> None:

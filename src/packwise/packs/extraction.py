@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from packwise.answering.synthesis import clean
 from packwise.documents import Passage, content_hash
 from packwise.errors import ModelMissing, StoreError
 from packwise.language.names import (
@@ -29,6 +28,7 @@ from packwise.language.names import (
     Extraction,
     name_key,
 )
+from packwise.language.untrusted import clean
 from packwise.models.claude import ClaudeModel
 from packwise.models.llm import KEY_VARIABLE, LIGHT_MODEL, NO_USAGE, Usage, load_llm
 from packwise.models.tokens import token_counter

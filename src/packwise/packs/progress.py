@@ -6,6 +6,9 @@ from __future__ import annotations
 class Progress:
     """Receives the progress of a build or a copy; this one shows nothing."""
 
+    def fetched(self, url: str) -> None:
+        """One more web page was fetched, or found unchanged."""
+
     def counted(self, documents: int) -> None:
         """The number of documents to expect."""
 

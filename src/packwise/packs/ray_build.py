@@ -98,10 +98,12 @@ def _start(ray: Any, address: str | None, workers: int | None) -> None:
         options["include_dashboard"] = False
     try:
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise StoreError(
-            f"Ray cannot be reached: {_line(error)}", fix="check RAY_ADDRESS"
-        ) from error
+    except Exception as error:  # a machine too busy to start Ray in time raises just that
+        if remote:
+            problem, fix = "Ray cannot be reached", "check RAY_ADDRESS"
+        else:
+            problem, fix = "Ray does not start here", "try again, or leave out --engine ray"
+        raise StoreError(f"{problem}: {_line(error)}", fix=fix) from error
 
 
 class RayWorkers:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,13 +18,17 @@ from pathlib import Path
 from string import Template
 
 from packwise.errors import UsageError
-from packwise.packs.installed import copy_pack, new_folder
+from packwise.packs.sample_questions import load_samples
+from packwise.packs.subject import subject_of
 from packwise.retrieval.calibration import load_calibration
 from packwise.stores.base import DocumentSummary, Store
 from packwise.stores.locate import installed, is_pack_name, open_store, pack_folder
+from packwise.stores.pack.copy import copy_pack
+from packwise.stores.replacing import replacing
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
+LONGEST_TITLE = 80
 _RESERVED = ("anthropic", "claude")
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MARKUP = re.compile(r"[`*_#\[\]<>|\\{}~]")
@@ -33,9 +36,8 @@ _BARE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]"
 _MOST_LISTED = 2000
 _MOST_READ = 200_000
 _TITLES = 25
-_TOPICS = 25
-_READ_FOR_TOPICS = 60
-_PASSAGES_EACH = 12
+_TITLE_ROOM = 400
+"""Characters of the description for titles; the body has more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,13 @@ def write_skill(
     out: Path,
     *,
     name: str | None = None,
+    description: str | None = None,
     with_pack: bool = False,
     replace: bool = False,
 ) -> Skill:
     """Write the folder ``out/NAME`` for a pack, completely or not at all.
+
+    ``description`` says what the pack is about; without one it is made from the documents.
 
     ``with_pack`` copies the pack into it, so that the folder is all an agent needs; otherwise
     the skill refers to the pack by its installed name or its path. Raises ``UsageError`` for a
@@ -73,12 +78,13 @@ def write_skill(
         )
         if not listed:
             raise UsageError("the pack is empty", fix="packwise build SOURCE --out PACK")
-        topics = _topics(store, listed[:_READ_FOR_TOPICS])
-        description = _description(listed, topics, store.info().documents)
+        questions = [sample.question for sample in load_samples(store.info())]
+        about = _description(store, listed, questions) if description is None else description
+        about = _checked_description(about)
         where = "pack" if with_pack else _reference(pack, place)
-        body = _body(chosen, description, where, listed, topics, store)
+        body = _body(chosen, about, where, listed, questions, store)
     articles = "\n".join(f"- {_plain(entry.title or entry.id)}" for entry in listed[:_MOST_LISTED])
-    with new_folder(target) as new:
+    with replacing(target) as new:
         (new / "references").mkdir(parents=True)
         (new / "SKILL.md").write_text(body, encoding="utf-8")
         (new / "references" / "articles.md").write_text(
@@ -86,7 +92,7 @@ def write_skill(
         )
         if with_pack:
             copy_pack(place, new / "pack")
-    return Skill(target, chosen, description)
+    return Skill(target, chosen, about)
 
 
 def _checked(name: str) -> str:
@@ -116,49 +122,38 @@ def _reference(pack: str, place: Path) -> str:
     return str(place.resolve())
 
 
-def _topics(store: Store, documents: Sequence[DocumentSummary]) -> list[str]:
-    """Names in the most linked articles, the most frequent first."""
-    titles = {entry.title.casefold() for entry in documents}
-    keys = store.passages_of([entry.id for entry in documents], _PASSAGES_EACH)
-    held = store.entities_of([key for found in keys.values() for key in found])
-    seen: dict[str, set[str]] = {}
-    labels: Counter[tuple[str, str]] = Counter()
-    for entry in held.values():
-        for entity in entry.entities:
-            label = entity.label or entity.key
-            if label.casefold() in titles or not (entity.titled or " " in label):
-                continue
-            seen.setdefault(entity.key, set()).add(entry.place.document)
-            labels[entity.key, label] += 1
-    # A name on nearly every page belongs to the site, not to its subject.
-    most = max(2, len(documents) // 2)
-    shared = sorted(
-        ((len(found), key) for key, found in seen.items() if 1 < len(found) <= most),
-        key=lambda pair: (-pair[0], pair[1]),
-    )
-    best = dict(reversed([(key, label) for (key, label), _ in labels.most_common()]))
-    return [_plain(best[key]) for _, key in shared[:_TOPICS]]
-
-
-def _description(listed: Sequence[DocumentSummary], topics: Sequence[str], count: int) -> str:
+def _description(store: Store, listed: Sequence[DocumentSummary], questions: Sequence[str]) -> str:
     """What the pack is about and when to use it, within the length the format allows."""
-    titles = [_plain(entry.title or entry.id) for entry in listed[:_TITLES]]
+    name, definition = (_plain(text, LONGEST_TITLE * 3) for text in subject_of(store, listed))
+    count = store.info().documents
     articles = "1 article" if count == 1 else f"{count} articles"
-    start = f"Searches a knowledge pack of {articles} and answers from it with sources. "
-    use = "Use it for questions about "
-    about = _listed(titles, LONGEST_DESCRIPTION - len(start + use) - 1) or "its documents"
-    text = f"{start}{use}{about}."
-    more = " Also covers "
-    room = LONGEST_DESCRIPTION - len(text) - len(more) - 1
-    others = _listed(topics[:10], room) if room > 40 else ""
-    return f"{text}{more}{others}." if others else text
+    about = f" about {name}" if name else ""
+    start = f"{definition} " if definition else ""
+    start += f"Answers questions from {articles}{about}, with sources. Use it for questions on "
+    titles = [_plain(entry.title or entry.id) for entry in listed[:_TITLES]]
+    room = LONGEST_DESCRIPTION - len(start) - 1
+    text = f"{start}{_listed(titles, min(room, _TITLE_ROOM)) or 'its documents'}."
+    more = " It can answer: "
+    room = LONGEST_DESCRIPTION - len(text) - len(more)
+    asked = _listed([_plain(question) for question in questions], room, " ")
+    return f"{text}{more}{asked}" if asked else text
 
 
-def _listed(items: Iterable[str], room: int) -> str:
+def _checked_description(text: str) -> str:
+    plain = _plain(text, LONGEST_DESCRIPTION + 1)
+    if not plain or len(plain) > LONGEST_DESCRIPTION:
+        raise UsageError(
+            f"a description has 1 to {LONGEST_DESCRIPTION} characters, not {len(plain)}",
+            fix="packwise pack skill PACK --description TEXT",
+        )
+    return plain
+
+
+def _listed(items: Iterable[str], room: int, between: str = ", ") -> str:
     """As many items as fit, separated by commas."""
     text = ""
     for item in items:
-        longer = f"{text}, {item}" if text else item
+        longer = f"{text}{between}{item}" if text else item
         if len(longer) > room:
             break
         text = longer
@@ -170,7 +165,7 @@ def _body(
     description: str,
     where: str,
     listed: Sequence[DocumentSummary],
-    topics: Sequence[str],
+    questions: Sequence[str],
     store: Store,
 ) -> str:
     import yaml
@@ -195,8 +190,9 @@ def _body(
     confidence = "Below 0.5 the pack has little on the question: say so, do not guess."
     if calibration.source == "pack":
         confidence = (
-            f"In this pack it is that probability. Below {calibration.threshold:.2f} the pack is "
-            "unlikely to contain the answer: say so, do not guess."
+            "In this pack it is the probability that the answer was found. Below "
+            f"{calibration.threshold:.2f} the pack is unlikely to contain the answer: say so, do "
+            "not guess."
         )
     template = files("packwise.packs").joinpath("skill_template.md").read_text(encoding="utf-8")
     return Template(template.removesuffix("\n")).substitute(
@@ -208,12 +204,17 @@ def _body(
         confidence=confidence,
         listed=f"{min(len(listed), _MOST_LISTED):,}",
         titles="\n".join(f"- {_plain(entry.title or entry.id)}" for entry in listed[:_TITLES]),
-        topics=f"\nNames in many of them: {', '.join(topics)}.\n" if topics else "",
+        questions=_question_lines(questions),
     )
 
 
-def _plain(text: str) -> str:
+def _question_lines(questions: Sequence[str]) -> str:
+    lines = "\n".join(f"- {_plain(question)}" for question in questions)
+    return f"\nQuestions it was seen to answer:\n\n{lines}\n" if lines else ""
+
+
+def _plain(text: str, longest: int = LONGEST_TITLE) -> str:
     """A title as one line of words that cannot be read as Markdown or YAML."""
     bare = _MARKUP.sub(" ", _BARE.sub(" ", text))
     words = " ".join(bare.split())
-    return words if len(words) <= 80 else f"{words[:79].rstrip()}…"
+    return words if len(words) <= longest else f"{words[: longest - 1].rstrip()}…"

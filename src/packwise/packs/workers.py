@@ -14,20 +14,28 @@ from packwise.chunking import chunk
 from packwise.documents import Document, Passage
 from packwise.errors import SourceError
 from packwise.guard import Guard
+from packwise.language.detection import with_language
 from packwise.models.base import Embedder, Vectors
+from packwise.packs.deadline import deadline
 from packwise.settings import Settings
 from packwise.sources import Item, Problem
+from packwise.sources.secrets import secret_in
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedItem:
-    """The result for one item: a document with its passages, or a problem."""
+    """The result for one item: a document with its passages, or a problem.
+
+    With ``withdraw``, a version of the document that was stored earlier is removed.
+    """
 
     item: str
     document: Document | None
     passages: tuple[Passage, ...] = ()
     kept_out: Mapping[str, int] = field(default_factory=dict[str, int])
     problem: Problem | None = None
+    withdraw: bool = False
+    warnings: tuple[Problem, ...] = ()
 
 
 class BuildWorkers(Protocol):
@@ -68,10 +76,25 @@ class LocalWorkers:
 
     def _prepared(self, item: Item, source_hash: str) -> PreparedItem:
         try:
-            document = replace(item.read(), source_hash=source_hash)
+            with deadline(self._settings.document_seconds):
+                document = replace(with_language(item.read()), source_hash=source_hash)
+                if not self._settings.allow_secrets:
+                    secret = secret_in(item.location, document.text)
+                    if secret:
+                        return _withheld(item, secret)
+                report = self._guard.check(chunk(document, self.embedder, self._settings))
         except SourceError as error:
-            location, _, reason = error.message.partition(": ")
-            return PreparedItem(item.id, None, problem=Problem(location, reason or error.message))
-        report = self._guard.check(chunk(document, self.embedder, self._settings))
+            reason = str(error).removeprefix(f"{item.location}: ")
+            problem = Problem(item.location, reason)
+            return PreparedItem(item.id, None, problem=problem, withdraw=error.withdraw)
         counts = {str(reason): count for reason, count in report.counts.items()}
-        return PreparedItem(item.id, document, tuple(report.kept), counts)
+        warnings = tuple(Problem(item.location, warning) for warning in document.warnings)
+        return PreparedItem(item.id, document, tuple(report.kept), counts, warnings=warnings)
+
+
+def _withheld(item: Item, secret: str) -> PreparedItem:
+    """The result for a document that must not be stored, and whose stored version must go."""
+    note = Problem(item.location, f"{secret}: left out; --allow-secrets reads it")
+    return PreparedItem(
+        item.id, None, kept_out={"documents with secrets": 1}, warnings=(note,), withdraw=True
+    )

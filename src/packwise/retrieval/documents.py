@@ -116,7 +116,11 @@ def with_linked(
     search = partial(store.vector_search, scorer.vector, where=among)
     most = num_docs * max_sections
     found = DistinctPassages(store).best(search, most, search(most))
-    near = [key for key, score in found.items() if embedder.similarity(score) >= min_relevance]
+    near = [
+        key
+        for key, score in found.items()
+        if (similarity := embedder.similarity(score)) is not None and similarity >= min_relevance
+    ]
     here = {article_of(hit.passage) for hit in chosen.candidates}
     new = [hit for hit in scorer.candidates(near) if article_of(hit.passage) not in here]
     more = best_articles(new, num_docs=num_docs, max_sections=max_sections)

@@ -109,10 +109,10 @@ def feedback_terms(
     A term's gain is its share of each hit, times the hit's combined score, times its rarity.
     ``statistics`` must cover the terms of the hits (``hit_terms``).
     """
-    asked = set(index_terms(question))
     gains: dict[str, float] = {}
     for hit in hits[:depth]:
-        held = Counter(index_terms(hit.passage.indexed_text))
+        asked = set(index_terms(question, hit.passage.lang))
+        held = Counter(index_terms(hit.passage.indexed_text, hit.passage.lang))
         length = sum(held.values())
         for term, count in held.items():
             if term not in asked:
@@ -125,7 +125,11 @@ def feedback_terms(
 
 def hit_terms(hits: Sequence[Candidate], depth: int = FEEDBACK_HITS) -> list[str]:
     """The distinct terms whose statistics ``feedback_terms`` needs."""
-    found = (term for hit in hits[:depth] for term in index_terms(hit.passage.indexed_text))
+    found = (
+        term
+        for hit in hits[:depth]
+        for term in index_terms(hit.passage.indexed_text, hit.passage.lang)
+    )
     return list(dict.fromkeys(found))
 
 

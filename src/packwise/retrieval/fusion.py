@@ -1,9 +1,10 @@
 """How much each leg counts for a question, and how two legs become one list.
 
-The intent of the question sets the first weights. Then the vector leg shows how sure it is: if
-its best passage nearly repeats the question in other words, the keyword leg counts less.
-Measured on six sets: fixed weights fall below the vector leg where questions paraphrase their
-answers, these do not (docs/search.md).
+A store that was measured when it was built (``retrieval/profile.py``) says how far the cosines of
+its embedder spread and whether the embedder reads its documents; that sets the weights. A question
+that comes closer to a passage than the store's own sentences do is a paraphrase, and the vector leg
+counts more. In a store that was not measured, the intent of the question sets the weights
+(docs/search.md).
 
 ``combined`` is absolute: cosine clipped to 0..1 and BM25 over the highest BM25 this question
 can reach, averaged by weight. It does not depend on what else was found, so it can be compared
@@ -13,19 +14,22 @@ only orders the list and never replaces ``combined``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Candidate, Filter, Fusion, Scores
 from packwise.language.analyzer import terms as index_terms
 from packwise.language.questions import Intent, parse_question
 from packwise.models.base import Embedder, Vectors
+from packwise.retrieval.profile import LegProfile, Profile
 from packwise.settings import Settings
 from packwise.stores import bm25
-from packwise.stores.base import Key, Store
-
-MOST_TERMS = 512
-"""Distinct terms of a question that are searched; a longer text is a document."""
+from packwise.stores.base import DirectScores, Key, Store
+from packwise.stores.languages import question_terms, visible_statistics
 
 # What an intent adds to the share of the keyword leg, and to the number of candidates.
 # Definitions and exact names are best found by their words. For measurements even weights lose,
@@ -50,52 +54,76 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightShift:
-    """How far the weights follow the vector leg; ``benchmarks/strengths.py`` measures others.
+class MeasuredWeights:
+    """How the weights follow a store's profile; ``benchmarks/legs.py`` measures others.
 
-    low, high  similarities of the best passage between which the keyword leg loses its share
-    less       how much of its share it loses at most
-    more       how much it gains where the vector leg is unsure
+    usual         log-odds of the keyword leg beside an embedder whose best cosines spread by
+                  ``usual_spread``, as those of the default do
+    scale         log-odds it gains as they spread e times as far: cosines that differ more
+                  outweigh it, and those of small models differ most
+    ahead, lead   where it finds more than e**ahead times as much as the vector leg, log-odds it
+                  gains per factor e: the embedder does not read these documents
+    closer        log-odds it loses per standard deviation that the best cosine of a question lies
+                  above the usual one of the store's own sentences
+    most          the highest share of the keyword leg
     """
 
-    low: float = 0.41
-    high: float = 0.79
-    less: float = 0.3
-    more: float = 0.1
+    usual: float = -0.7
+    usual_spread: float = 0.065
+    scale: float = 2.0
+    ahead: float = 0.5
+    lead: float = 4.0
+    closer: float = 0.6
+    most: float = 0.85
+
+    def weights(self, legs: LegProfile, best_cosine: float, configured: Weights) -> Weights:
+        """The weights for a question. Configured weights other than 0.7 and 0.3 shift them."""
+        odds = self.usual + self.scale * math.log(legs.scale / self.usual_spread)
+        odds += self.lead * max(0.0, legs.keyword_lead - self.ahead)
+        odds -= self.closer * max(0.0, (best_cosine - legs.best) / legs.spread)
+        odds += math.log(max(configured.keyword, 0.01) / max(configured.vector, 0.01))
+        odds -= math.log(0.3 / 0.7)
+        keyword = min(self.most, 1.0 / (1.0 + math.exp(-odds)))
+        return Weights(1.0 - keyword, keyword)
 
 
 @dataclass(frozen=True, slots=True)
 class LegWeights:
-    """The weights for one question before its legs have run."""
+    """The weights for one question before its legs have run.
 
-    intent: Intent
+    ``legs`` is what was measured in the store for the question's language, if anything was, and
+    ``configured`` the weights of the settings. ``intent`` is ``None`` if they are not adapted.
+    """
+
+    intent: Intent | None
     weights: Weights
     k_base: int
-    shift: WeightShift | None
+    legs: LegProfile | None = None
+    configured: Weights = field(default_factory=lambda: Weights(0.7, 0.3))
 
-    def after(self, best_similarity: float | None) -> Weights:
+    def after(self, best_cosine: float) -> Weights:
         """The weights once the vector leg has found its best passage."""
-        shift = self.shift
-        if shift is None or best_similarity is None:
+        if self.legs is None:
             return self.weights
-        sure = min(1.0, max(0.0, (best_similarity - shift.low) / (shift.high - shift.low)))
-        keyword = min(1.0, max(0.0, self.weights.keyword + shift.more - shift.less * sure))
-        return Weights(1.0 - keyword, keyword)
+        return MeasuredWeights().weights(self.legs, best_cosine, self.configured)
 
 
-def leg_weights(question: str, settings: Settings, shift: WeightShift | None = None) -> LegWeights:
+def leg_weights(
+    question: str, settings: Settings, lang: str = "", profile: Profile | None = None
+) -> LegWeights:
     """The weights to start with; as configured when ``QUERY_ADAPTIVE_WEIGHTS`` is off."""
     weights = Weights(settings.vector_weight, settings.keyword_weight).normalised()
     if not settings.query_adaptive_weights:
-        return LegWeights(Intent.EXPLORATORY, weights, settings.k_base, None)
-    intent = parse_question(question).intent
+        return LegWeights(None, weights, settings.k_base)
+    intent = parse_question(question, lang).intent
     more_weight, more_candidates = _PRESETS.get(intent, (0.0, 0))
     keyword = min(1.0, weights.keyword + more_weight)
     return LegWeights(
         intent,
         Weights(1.0 - keyword, keyword),
         settings.k_base + more_candidates,
-        shift or WeightShift(),
+        profile.legs(lang.partition(" ")[0]) if profile else None,
+        weights,
     )
 
 
@@ -110,7 +138,7 @@ def fuse(
     bound: float,
     weights: Weights,
     fusion: Fusion,
-    similarity: Callable[[float], float],
+    similarity: Callable[[float], float | None],
     rrf_k: int = 60,
 ) -> dict[Key, Scores]:
     """Every key of either leg with its scores, best first.
@@ -148,6 +176,22 @@ def fuse(
     return dict(sorted(fused.items(), key=lambda item: (-item[1].final, item[0])))
 
 
+def merged(lists: Sequence[dict[Key, Scores]]) -> dict[Key, Scores]:
+    """One list of all; a passage found by several phrasings keeps its best scores."""
+    if len(lists) == 1:
+        return lists[0]
+    best: dict[Key, Scores] = {}
+    for key, scores in (item for found in lists for item in found.items()):
+        if key not in best or scores.final > best[key].final:
+            best[key] = scores
+    return best_first(best)
+
+
+def best_first(scores: Mapping[Key, Scores]) -> dict[Key, Scores]:
+    """These passages by their final score."""
+    return dict(sorted(scores.items(), key=lambda item: (-item[1].final, str(item[0]))))
+
+
 def confidence(scores: Iterable[Scores]) -> float:
     """How close what was found is to the question, 0..1; 0 for an empty list.
 
@@ -167,8 +211,8 @@ class PassageScorer:
     """Scores passages that no leg found, as both legs and fusion would.
 
     ``vector`` is the embedded question (``None`` without a vector leg), ``bound`` the highest
-    BM25 it can reach (0 without a keyword leg). ``found`` keeps every score given; ``scale``
-    is for a ranking whose scores have been scaled since.
+    BM25 it can reach (0 without a keyword leg). ``scale`` is for a ranking whose scores have
+    been scaled since.
     """
 
     store: Store
@@ -176,38 +220,72 @@ class PassageScorer:
     terms: Sequence[str]
     bound: float
     weights: Weights
-    similarity: Callable[[float], float]
+    similarity: Callable[[float], float | None]
     where: Filter = EVERYTHING
     scale: float = 1.0
-    found: dict[Key, Scores] = field(default_factory=dict[Key, Scores])
+    _cosines: dict[Key, float] = field(default_factory=dict[Key, float])
+    _words: dict[Key, float] = field(default_factory=dict[Key, float])
+    _direct: DirectScores | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        # Asked once: whether an object has a protocol's methods takes a while to find out.
+        self._direct = self.store if isinstance(self.store, DirectScores) else None
 
     @classmethod
     def of_question(
         cls, question: str, store: Store, embedder: Embedder, settings: Settings, where: Filter
     ) -> PassageScorer:
         """A scorer with the configured weights of the legs."""
-        terms = list(dict.fromkeys(index_terms(question)))[:MOST_TERMS]
+        terms = question_terms(question, store, where)
         return cls(
             store=store,
             similarity=embedder.similarity,
             vector=embedder.embed_query(question),
             terms=terms,
-            bound=bm25.bound(terms, store.term_statistics(terms)) if terms else 0.0,
+            bound=bm25.bound(terms, visible_statistics(store, terms, where)) if terms else 0.0,
             weights=Weights(settings.vector_weight, settings.keyword_weight),
             where=where,
         )
 
     def scores(self, keys: Sequence[Key]) -> Mapping[Key, float]:
         """The score search gives these passages; those the filter hides are left out."""
-        vector = None
+        keys, near, words = self._raw(keys)
+        share = self.weights.normalised()
+        if self.vector is None or self.bound <= 0:
+            share = Weights(0.0, 1.0) if self.vector is None else Weights(1.0, 0.0)
+        relative = np.minimum(1.0, words / self.bound) if self.bound > 0 else np.zeros(len(keys))
+        combined = share.vector * np.clip(near, 0.0, 1.0) + share.keyword * relative
+        self._cosines.update(zip(keys, near.tolist(), strict=True))
+        self._words.update(zip(keys, words.tolist(), strict=True))
+        return dict(zip(keys, (self.scale * combined).tolist(), strict=True))
+
+    def found(self, key: Key) -> Scores:
+        """All scores of a passage that ``scores`` returned one for."""
+        near = None if self.vector is None else {key: self._cosines[key]}
+        return self.fuse(near, {key: self._words[key]} if self.bound > 0 else None)[key]
+
+    def _raw(
+        self, keys: Sequence[Key]
+    ) -> tuple[Sequence[Key], NDArray[np.float64], NDArray[np.float64]]:
+        """Those of the passages that the filter shows, their cosines and BM25."""
+        terms = self.terms if self.bound > 0 else ()
+        if self._direct is not None:
+            there, near, words = self._direct.score_passages(self.vector, terms, keys, self.where)
+            if self.vector is None:
+                there = words > 0
+            if not there.all():
+                keys = [key for key, shown in zip(keys, there.tolist(), strict=True) if shown]
+            return keys, near[there], words[there]
+        cosines: dict[Key, float] = {}
         if self.vector is not None:
             matches = self.store.vector_search(self.vector, len(keys), self.where, keys)
-            vector = {match.key: match.score for match in matches}
-            keys = list(vector)
-        keyword = self._keyword(keys, self.terms) if self.bound > 0 else None
-        fused = self.fuse(vector, keyword)
-        self.found.update(fused)
-        return {key: self.scale * scores.combined for key, scores in fused.items()}
+            cosines = {match.key: match.score for match in matches}
+            keys = list(cosines)
+        found = self._keyword(keys, terms)
+        if self.vector is None:
+            keys = list(found)
+        near = [cosines.get(key, 0.0) for key in keys]
+        return keys, np.array(near), np.array([found.get(key, 0.0) for key in keys])
 
     def fuse(
         self, vector: Leg | None, keyword: Leg | None, fusion: Fusion = "weighted"
@@ -228,17 +306,19 @@ class PassageScorer:
             return []
         self.scores(keys)
         scored = [
-            Candidate(key, passage, self.found[key])
+            Candidate(key, passage, self.found(key))
             for key, passage in zip(keys, self.store.passages(keys), strict=True)
-            if passage is not None and key in self.found
+            if passage is not None and key in self._cosines
         ]
         return sorted(scored, key=lambda hit: -hit.scores.final)
 
     def terms_of(self, keys: Sequence[Key]) -> Mapping[Key, frozenset[str]]:
-        """The index terms of these passages, with their headings."""
+        """The terms of the question that these passages hold, with their headings."""
+        if self._direct is not None:
+            return self._direct.terms_held(keys, self.terms)
         passages = zip(keys, self.store.passages(keys), strict=True)
         return {
-            key: frozenset(index_terms(passage.indexed_text))
+            key: frozenset(index_terms(passage.indexed_text, passage.lang))
             for key, passage in passages
             if passage is not None
         }
@@ -251,5 +331,8 @@ class PassageScorer:
         return {key: raw / self.bound for key, raw in self._keyword(keys, terms).items()}
 
     def _keyword(self, keys: Sequence[Key], terms: Sequence[str]) -> dict[Key, float]:
+        if self._direct is not None:
+            _, _, words = self._direct.score_passages(None, terms, keys, self.where)
+            return {key: raw for key, raw in zip(keys, words.tolist(), strict=True) if raw > 0}
         matches = self.store.keyword_search(terms, len(keys), self.where, keys) if terms else []
         return {match.key: match.score for match in matches}

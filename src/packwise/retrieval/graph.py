@@ -20,7 +20,7 @@ Four rules keep it from changing questions that one passage answers:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nsmallest
@@ -31,16 +31,11 @@ from packwise.language.names import KeyMatcher, phrases, title_aliases
 from packwise.language.questions import parse_question
 from packwise.retrieval.fusion import PassageScorer
 from packwise.stores.base import Key
-from packwise.stores.knowledge import Entity, KnowledgeStore, PassageEntities, Place
+from packwise.stores.knowledge import Entity, KnowledgeStore
+from packwise.stores.name_graph import NameEdge, NameGraph, QuestionName, Surroundings
 
 MOST_TERMS = 32
 """A question with more distinct terms is a text that names things in passing."""
-
-MOST_ENTITIES = 64
-"""Entities of one passage that are followed, the rarest first; a list of names is no path."""
-
-MOST_PASSAGES = 64
-"""Passages of one article among which its best is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +127,7 @@ def spread(
     question: str,
     terms: Mapping[str, float],
     pool: Mapping[Key, float],
-    graph: KnowledgeStore,
+    graph: NameGraph,
     scorer: PassageScorer,
     parameters: SpreadParameters | None = None,
 ) -> Spread:
@@ -146,9 +141,11 @@ def spread(
     if len(terms) > MOST_TERMS:
         return Spread((), held_back=f"the question has more than {MOST_TERMS} terms")
     parameters = parameters or SpreadParameters()
-    entities = entities_in_question(question, graph)
-    named = tuple(entity.key for entity in entities)
-    flow = _RankFlow(question, entities, terms, pool, graph, scorer, parameters)
+    known = graph.names(_keys_in(question))
+    titled = [key for key, name in known.items() if name.documents]
+    names = [known[key] for key in _named_in(question, known, titled)]
+    named = tuple(name.key for name in names)
+    flow = _RankFlow(question, names, terms, pool, graph, scorer, parameters)
     flow.start()
     for hop in range(len(parameters.seeds)):
         flow.step(hop)
@@ -158,11 +155,16 @@ def spread(
     return Spread(tuple(bonuses), named)
 
 
-def entities_in_question(question: str, graph: KnowledgeStore) -> tuple[Entity, ...]:
+def entities_in_question(question: str, store: KnowledgeStore) -> tuple[Entity, ...]:
     """The entities of a store that a question names, in the order of the question."""
-    known = graph.entities_named(_keys_in(question))
-    titles = KeyMatcher(key for key, entity in known.items() if entity.titled)
-    mentions = titles.mentions(question)
+    known = store.entities_named(_keys_in(question))
+    titled = [key for key, entity in known.items() if entity.titled]
+    return tuple(known[key] for key in _named_in(question, known, titled))
+
+
+def _named_in(question: str, known: Container[str], titled: Iterable[str]) -> list[str]:
+    """Those of the known keys that a question names, in its order."""
+    mentions = KeyMatcher(titled).mentions(question)
     # "Jump for Glory" names the film, not glory.
     others = [
         name
@@ -171,7 +173,7 @@ def entities_in_question(question: str, graph: KnowledgeStore) -> tuple[Entity, 
         and not any(m.start <= name.start and name.end <= m.end for m in mentions)
     ]
     ordered = sorted([*mentions, *others], key=lambda name: name.start)
-    return tuple(known[key] for key in dict.fromkeys(name.key for name in ordered))
+    return list(dict.fromkeys(name.key for name in ordered))
 
 
 @lru_cache(maxsize=64)
@@ -181,30 +183,20 @@ def _keys_in(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*names, *phrases(question)]))
 
 
-@dataclass(frozen=True, slots=True)
-class _PassageEdge:
-    """A way from a seed to passages; for an article only its best passage counts."""
-
-    kind: str
-    via: str
-    strength: float
-    targets: tuple[Key, ...]
-
-
 class _RankFlow:
     """The flow of rank for one question."""
 
     def __init__(
         self,
         question: str,
-        entities: Sequence[Entity],
+        names: Sequence[QuestionName],
         terms: Mapping[str, float],
         pool: Mapping[Key, float],
-        graph: KnowledgeStore,
+        graph: NameGraph,
         scorer: PassageScorer,
         parameters: SpreadParameters,
     ) -> None:
-        self._entities = entities
+        self._names = names
         self._asked_keys = frozenset(_keys_in(question))
         self._terms = terms
         self._graph = graph
@@ -212,7 +204,7 @@ class _RankFlow:
         self._parameters = parameters
         self._base: dict[Key, float] = dict(pool)
         self._hidden: set[Key] = set()
-        self._held: dict[Key, PassageEntities] = {}
+        self._around: dict[Key, Surroundings] = {}
         self._reached: set[Key] = set()
         self.bonuses: dict[Key, Bonus] = {}
         self.flowed = False
@@ -220,156 +212,113 @@ class _RankFlow:
     def start(self) -> None:
         """The best passage of each article the question names rises, but not above a good
         passage that mentions the name, which may be the answer."""
-        held = self._entities_of(self._seeds(sum(self._parameters.seeds[:1])))
-        articles = {entity.key: _articles(entity) for entity in self._entities}
-        passages = self._passages(articles.values())
-        self._score(key for keys in passages.values() for key in keys)
+        seeds = self._seeds(sum(self._parameters.seeds[:1]))
+        around = self._surroundings(seeds, self._parameters.places)
+        self._score(edge for name in self._names for edge in name.edges)
         proposals: dict[Key, Bonus] = {}
-        for entity in self._entities:
-            holders = [key for key, seed in held.items() if _mentions(seed, entity)]
-            path = RankPath("question", entity.key, None, 0)
-            for edge in self._to_articles(entity, articles[entity.key], passages):
+        for name in self._names:
+            holders = [key for key, seed in around.items() if name.id in seed.entities]
+            path = RankPath("question", name.key, None, 0)
+            for edge in name.edges:
+                strength = self._strength(edge)
                 for key in self._targets(edge):
                     others = [self._base[holder] for holder in holders if holder != key]
                     ceiling = max(others) - self._parameters.margin if others else float("inf")
-                    value = min(edge.strength, ceiling - self._base[key])
-                    self._propose(proposals, key, value, path)
+                    value = min(strength, ceiling - self._base[key])
+                    if value > _value(proposals, key):
+                        proposals[key] = Bonus(key, self._base[key], value, path)
         self.bonuses.update(proposals)
 
     def step(self, hop: int) -> None:
         """One hop from the passages that are now best."""
         seeds = self._seeds(self._parameters.seeds[hop])
-        held = self._entities_of(seeds)
+        # Two shared names in a row are too thin a path: later hops follow titles only.
+        around = self._surroundings(seeds, 0 if hop else self._parameters.places)
         weights = {
             seed: self._parameters.fade ** (hop + rank)
             for rank, seed in enumerate(seeds)
-            if seed in held and self._may_pass_rank(held[seed])
+            if seed in around and self._may_pass_rank(seed, around[seed])
         }
         if not weights:
             return
         self.flowed = True
-        # Two shared names in a row are too thin a path: later hops follow titles only.
-        edges = self._edges({seed: held[seed] for seed in weights}, by_name=hop == 0)
-        self._score(key for found in edges.values() for edge in found for key in edge.targets)
-        by_name = [seed for seed in weights if any(e.kind == "name" for e in edges[seed])]
+        edges = {
+            seed: [edge for edge in around[seed].edges if edge.articles or hop == 0]
+            for seed in weights
+        }
+        self._score(edge for found in edges.values() for edge in found)
+        by_name = [seed for seed in weights if any(not edge.articles for edge in edges[seed])]
         terms = self._scorer.terms_of(by_name) if by_name else {}
-        proposals: dict[Key, Bonus] = {}
+        best: dict[Key, tuple[float, Key, NameEdge]] = {}
         for seed, weight in weights.items():
             ceiling = self._final(seed) - self._parameters.margin
             worth = self._worth_by_name(edges[seed], terms.get(seed, frozenset()))
             for edge in edges[seed]:
-                path = RankPath(edge.kind, edge.via, seed, hop + 1)
+                strength = weight * self._strength(edge)
                 for key in self._targets(edge):
-                    value = weight * edge.strength * (worth[key] if edge.kind == "name" else 1.0)
-                    self._propose(proposals, key, min(value, ceiling - self._base[key]), path)
-        self.bonuses.update(proposals)
-        self._reached.update(proposals)
+                    value = strength if edge.articles else strength * worth[key]
+                    value = min(value, ceiling - self._base[key])
+                    known = best[key][0] if key in best else _value(self.bonuses, key)
+                    if value > known:
+                        best[key] = value, seed, edge
+        for key, (value, seed, edge) in best.items():
+            path = RankPath("title" if edge.articles else "name", edge.via, seed, hop + 1)
+            self.bonuses[key] = Bonus(key, self._base[key], value, path)
+        self._reached.update(best)
 
     def _seeds(self, most: int) -> list[Key]:
         return nsmallest(most, self._base, key=lambda key: (-self._final(key), str(key)))
 
-    def _entities_of(self, seeds: Sequence[Key]) -> dict[Key, PassageEntities]:
-        """What these passages mention, read once each; deleted ones are left out."""
-        new = [seed for seed in seeds if seed not in self._held]
+    def _surroundings(self, seeds: Sequence[Key], places: int) -> dict[Key, Surroundings]:
+        """What surrounds these passages, read once each; deleted ones are left out."""
+        new = [seed for seed in seeds if seed not in self._around]
         if new:
-            self._held.update(self._graph.entities_of(new))
-        return {seed: self._held[seed] for seed in seeds if seed in self._held}
+            self._around.update(self._graph.surroundings(new, self._asked_keys, places))
+        return {seed: self._around[seed] for seed in seeds if seed in self._around}
 
     def _final(self, key: Key) -> float:
         bonus = self.bonuses.get(key)
         return bonus.final if bonus else self._base[key]
 
-    def _may_pass_rank(self, held: PassageEntities) -> bool:
+    def _may_pass_rank(self, key: Key, around: Surroundings) -> bool:
         """Whether rank may flow from a passage: rank reached it, or it mentions or is about
         something the question names, or the question has all words of its title."""
-        if held.place.key in self._reached or any(
-            _mentions(held, entity)
-            or any(titled.document == held.place.document for titled in entity.titled)
-            for entity in self._entities
+        if key in self._reached or any(
+            name.id in around.entities or around.document in name.documents for name in self._names
         ):
             return True
-        aliases = (index_terms(alias) for alias in title_aliases(held.place.title))
+        aliases = (index_terms(alias) for alias in title_aliases(around.title))
         return any(alias and all(term in self._terms for term in alias) for alias in aliases)
 
-    def _edges(
-        self, seeds: Mapping[Key, PassageEntities], *, by_name: bool
-    ) -> dict[Key, list[_PassageEdge]]:
-        followed = {seed: self._followed(held) for seed, held in seeds.items()}
-        rare = {
-            entity.id
-            for entities in followed.values()
-            for entity in entities
-            # Passages of the seed's own article do not count, so the store may hold more.
-            if by_name and 1 < entity.passages <= 2 * self._parameters.places
-        }
-        most = 2 * self._parameters.places
-        places = self._graph.mentions(sorted(rare, key=str), most) if rare else {}
-        articles = {
-            (seed, entity.id): _articles(entity, seeds[seed].place.article)
-            for seed, entities in followed.items()
-            for entity in entities
-        }
-        passages = self._passages(articles.values())
-        edges: dict[Key, list[_PassageEdge]] = {}
-        for seed, entities in followed.items():
-            edges[seed] = []
-            for entity in entities:
-                edges[seed] += self._to_articles(entity, articles[seed, entity.id], passages)
-                edges[seed] += self._to_places(entity, places.get(entity.id, ()), seeds[seed])
-        return edges
-
-    def _followed(self, held: PassageEntities) -> list[Entity]:
-        """The entities of a passage that lead to something new, the rarest first."""
-        leading = [
-            entity
-            for entity in held.entities
-            if entity.key not in self._asked_keys
-            and not any(titled.article == held.place.article for titled in entity.titled)
-        ]
-        leading.sort(key=lambda entity: (entity.passages, entity.key))
-        return leading[:MOST_ENTITIES]
-
-    def _to_articles(
-        self, entity: Entity, articles: Sequence[Sequence[str]], passages: Mapping[str, list[Key]]
-    ) -> Iterable[_PassageEdge]:
+    def _strength(self, edge: NameEdge) -> float:
+        """The bonus that an edge passes on at most."""
+        if not edge.articles:
+            return self._parameters.bonus / len(edge.targets) ** self._parameters.crowd
         # An article that many passages mention says less about each of them.
-        strength = self._parameters.bonus / max(1, entity.passages) ** self._parameters.hub
-        for documents in articles:
-            targets = tuple(key for name in documents for key in passages.get(name, ()))
-            yield _PassageEdge("title", entity.key, strength / len(articles), targets)
+        strength = self._parameters.bonus / max(1, edge.passages) ** self._parameters.hub
+        return strength / edge.articles
 
-    def _to_places(
-        self, entity: Entity, places: Iterable[Place], held: PassageEntities
-    ) -> Iterable[_PassageEdge]:
-        here = held.place.article
-        others = tuple(place.key for place in places if place.article != here)
-        if 0 < len(others) <= self._parameters.places:
-            strength = self._parameters.bonus / len(others) ** self._parameters.crowd
-            yield _PassageEdge("name", entity.key, strength, others)
-
-    def _passages(self, articles: Iterable[list[list[str]]]) -> Mapping[str, list[Key]]:
-        documents = dict.fromkeys(name for found in articles for one in found for name in one)
-        return self._graph.passages_of(list(documents), MOST_PASSAGES) if documents else {}
-
-    def _targets(self, edge: _PassageEdge) -> list[Key]:
+    def _targets(self, edge: NameEdge) -> list[Key]:
         """The passages an edge leads to: all that share a name, or the best of an article."""
-        seen = [key for key in edge.targets if key in self._base]
-        if edge.kind == "name" or not seen:
+        base = self._base
+        seen = [key for key in edge.targets if key in base]
+        if not edge.articles or not seen:
             return seen
-        return [max(seen, key=lambda key: self._base[key])]
+        return [max(seen, key=base.__getitem__)]
 
-    def _score(self, keys: Iterable[Key]) -> None:
-        new = [k for k in dict.fromkeys(keys) if k not in self._base and k not in self._hidden]
-        if new:
-            self._base.update(self._scorer.scores(new))
-            self._hidden.update(key for key in new if key not in self._base)
+    def _score(self, edges: Iterable[NameEdge]) -> None:
+        new: dict[Key, None] = {}
+        for edge in edges:
+            new.update(dict.fromkeys(edge.targets))
+        unknown = [key for key in new if key not in self._base and key not in self._hidden]
+        if unknown:
+            self._base.update(self._scorer.scores(unknown))
+            self._hidden.update(key for key in unknown if key not in self._base)
 
-    def _worth_by_name(
-        self, edges: Iterable[_PassageEdge], held: frozenset[str]
-    ) -> dict[Key, float]:
+    def _worth_by_name(self, edges: Iterable[NameEdge], held: frozenset[str]) -> dict[Key, float]:
         """The share of the bonus for each neighbour by name: less where the seed covers most
         of the question, more for a neighbour that has the missing terms."""
-        named = (key for edge in edges if edge.kind == "name" for key in self._targets(edge))
+        named = (key for edge in edges if not edge.articles for key in self._targets(edge))
         keys = list(dict.fromkeys(named))
         missing = [term for term in self._terms if term not in held]
         rarity = sum(self._terms.values())
@@ -379,20 +328,7 @@ class _RankFlow:
         floor, gain = self._parameters.floor, self._parameters.gain
         return {key: need * min(1.0, floor + gain * shares.get(key, 0.0)) for key in keys}
 
-    def _propose(self, proposals: dict[Key, Bonus], key: Key, value: float, path: RankPath) -> None:
-        known = proposals.get(key) or self.bonuses.get(key)
-        if value > (known.value if known else 0.0):
-            proposals[key] = Bonus(key, self._base[key], value, path)
 
-
-def _articles(entity: Entity, here: str = "") -> list[list[str]]:
-    """The documents an entity is the title of, by article, without the article ``here``."""
-    groups: dict[str, list[str]] = {}
-    for titled in entity.titled:
-        if titled.article != here:
-            groups.setdefault(titled.article, []).append(titled.document)
-    return list(groups.values())
-
-
-def _mentions(held: PassageEntities, entity: Entity) -> bool:
-    return any(mentioned.id == entity.id for mentioned in held.entities)
+def _value(bonuses: Mapping[Key, Bonus], key: Key) -> float:
+    known = bonuses.get(key)
+    return known.value if known else 0.0

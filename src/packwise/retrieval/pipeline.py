@@ -16,51 +16,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from packwise.candidates import FUSIONS, GRAPHS, MODES, RERANKERS, Candidate, Query, Scores
-from packwise.errors import ModelError, UsageError
-from packwise.language.analyzer import terms as index_terms
+from packwise.errors import ModelError, UsageError, expect
 from packwise.models.base import CrossEncoder, Embedder
 from packwise.retrieval import graph
 from packwise.retrieval.cache import CacheInfo, QueryCache
-from packwise.retrieval.calibration import CROSS, READ, Calibration, default_calibration, signs
+from packwise.retrieval.calibration import (
+    CROSS,
+    READ,
+    Calibration,
+    default_calibration,
+    signs,
+    topic_similarity,
+)
 from packwise.retrieval.copies import DistinctPassages
 from packwise.retrieval.fusion import (
-    MOST_TERMS,
     PassageScorer,
-    WeightShift,
+    Weights,
+    best_first,
     confidence,
     leg_weights,
+    merged,
 )
+from packwise.retrieval.profile import Profile
+from packwise.retrieval.ranking import Ranking
 from packwise.retrieval.reranking import blend_pagerank, cross_encode, mmr
 from packwise.settings import Settings
-from packwise.stores import bm25
+from packwise.stores import bm25, languages
 from packwise.stores.base import Key, Match, Store, TermStatistics
+from packwise.stores.name_graph import name_graph
 from packwise.trace import Stage, Trace
 
 MOST_RESULTS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """What a search found, best first, with its trace.
-
-    ``confidence`` is what the gate compares with ``threshold``: the ``probability`` that the
-    list holds the answer if the store has its own calibration, else the best similarity.
-    ``refused`` is set if a gated query failed; the hits are then those of fusion. ``signs`` are
-    the inputs of the probability; they are empty unless both legs ran.
-    """
-
-    query: Query
-    hits: tuple[Candidate, ...]
-    confidence: float
-    threshold: float
-    trace: Trace
-    refused: bool = False
-    probability: float | None = None
-    signs: Mapping[str, float] = field(default_factory=dict[str, float])
+_UNREAD_KEYWORDS = 0.85
+"""The least share of the keyword leg in a language that the embedder does not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +67,12 @@ class _PhrasingResult:
 
 def check(query: Query) -> None:
     """Raise ``UsageError`` on an invalid query."""
+    expect(query.text, str, "a query is text")
+    expect(query.k, int, f"k is a whole number of 1 to {MOST_RESULTS}")
     if not query.text.strip():
         raise UsageError("the query is empty", fix="ask with at least one word")
     if not 1 <= query.k <= MOST_RESULTS:
-        raise UsageError(f"k is 1 to {MOST_RESULTS}, not {query.k}")
+        raise UsageError(f"k is a whole number of 1 to {MOST_RESULTS}, not {query.k}")
     for name, value, choices in (
         ("mode", query.mode, MODES),
         ("fusion", query.fusion, FUSIONS),
@@ -93,8 +87,8 @@ class Pipeline:
     """Searches one store with one embedder. Safe to use from several threads.
 
     ``embedder`` and ``cross_encoder`` are called when a question needs their models: the
-    keyword leg alone works without any. ``spread_parameters`` and ``weight_shift`` tune graph
-    ranking and the weights of the legs.
+    keyword leg alone works without any. ``spread_parameters`` tune graph ranking; the weights of
+    the legs follow ``profile``.
     """
 
     def __init__(
@@ -106,11 +100,11 @@ class Pipeline:
         calibration: Calibration | None = None,
         *,
         spread_parameters: graph.SpreadParameters | None = None,
-        weight_shift: WeightShift | None = None,
+        profile: Callable[[], Profile | None] = lambda: None,
     ) -> None:
         self._store = store
         self._spread_parameters = spread_parameters
-        self._weight_shift = weight_shift
+        self._profile = profile
         self._calibration = calibration or default_calibration()
         self._embedder = embedder
         self._cross_encoder = cross_encoder
@@ -140,7 +134,8 @@ class Pipeline:
             known = self._cache.get(query, version)
             stage.note(hit=known is not None)
         if known is not None:
-            trace.stages.extend(s for s in known.trace.stages if s.name == "gate")
+            gate = (s for s in known.trace.stages if s.name == "gate")
+            trace.stages.extend(replace(stage, started=0) for stage in gate)
             trace.degraded.extend(known.trace.degraded)
             return replace(known, trace=trace)
         ranking = self._search(query)
@@ -155,7 +150,7 @@ class Pipeline:
         while True:
             trace = Trace()
             found = self._phrased(query, passages, trace)
-            fused = _merged([phrasing.fused for phrasing in found])
+            fused = merged([phrasing.fused for phrasing in found])
             with trace.stage("fetch"):
                 hits = _candidates(fused, pool, passages)
             if passages.settled():
@@ -211,8 +206,15 @@ class Pipeline:
         ranking = Ranking(query, tuple(hits), confidence(scores), threshold, trace)
         if found.statistics is None or found.scorer.vector is None:
             return ranking
+        lang = languages.language_of(query.text, self._store)
+        if unread := self._unread(query.text):
+            trace.degraded.append(languages.unread_note(self._embedder().name, unread))
+            near = topic_similarity(query.text, hits, found.statistics, lang)
+            return replace(ranking, confidence=near)
         with trace.stage("confidence") as stage:
-            judged = self._calibrated(ranking, signs(query.text, scores, hits, found.statistics))
+            judged = self._calibrated(
+                ranking, signs(query.text, scores, hits, found.statistics, lang)
+            )
             stage.note(
                 similarity=round(ranking.confidence, 6),
                 probability=None if judged.probability is None else round(judged.probability, 6),
@@ -253,17 +255,18 @@ class Pipeline:
     def _find(self, query: Query, passages: DistinctPassages) -> _PhrasingResult:
         """Both legs for one phrasing, fused."""
         trace, aside = Trace(), Trace()
-        first = leg_weights(query.text, self._settings, self._weight_shift)
+        lang = languages.language_of(query.text, self._store)
+        first = leg_weights(query.text, self._settings, lang, self._profile())
         depth = max(query.depth or query.k, first.k_base)
         if query.rerank != "off":
             depth = max(depth, self._settings.rerank_pool)
         scorer = PassageScorer(
             store=self._store,
             vector=None,
-            terms=list(dict.fromkeys(index_terms(query.text)))[:MOST_TERMS],
+            terms=languages.question_terms(query.text, self._store, query.where),
             bound=0.0,
             weights=first.weights,
-            similarity=float,
+            similarity=lambda _: None,
             where=query.where,
         )
         vector, keyword, statistics, job = None, None, None, None
@@ -272,12 +275,18 @@ class Pipeline:
         if query.mode != "keyword":
             with trace.stage("embed"):
                 scorer.vector = self._embedder().embed_query(query.text)
-                scorer.similarity = self._embedder().similarity
+                unread = self._unread(query.text)
+                if not unread:
+                    scorer.similarity = self._embedder().similarity
             with trace.stage("vector") as stage:
                 search = partial(self._store.vector_search, scorer.vector, where=query.where)
                 vector = _leg(search, depth, passages, stage)
             if vector:
-                scorer.weights = first.after(scorer.similarity(max(vector.values())))
+                scorer.weights = first.after(max(vector.values()))
+                if unread and first.intent is not None:
+                    # A small store cannot be measured well enough to trust this leg more.
+                    share = max(_UNREAD_KEYWORDS, scorer.weights.keyword)
+                    scorer.weights = Weights(1.0 - share, share)
         if job is not None:
             keyword = job.result()
             trace.stages.extend(aside.stages)
@@ -288,18 +297,22 @@ class Pipeline:
                     stage.note(rescored=self._complete(vector, keyword, scorer))
         with trace.stage("fusion") as stage:
             if keyword is not None:
-                statistics = self._store.term_statistics(scorer.terms)
+                statistics = languages.visible_statistics(self._store, scorer.terms, query.where)
                 scorer.bound = bm25.bound(scorer.terms, statistics)
             fused = scorer.fuse(vector, keyword, query.fusion)
             weights = scorer.weights
             stage.note(
                 strategy=query.fusion,
-                intent=first.intent.value if first.shift else None,
+                intent=first.intent.value if first.intent else None,
                 weights=[round(weights.vector, 6), round(weights.keyword, 6)],
                 bm25_bound=round(scorer.bound, 6),
                 candidates=len(fused),
             )
         return _PhrasingResult(fused, scorer, statistics, trace)
+
+    def _unread(self, question: str) -> str:
+        """The language of a question if the embedder does not read it, else empty."""
+        return languages.unread_language(question, self._store, self._embedder().name)
 
     def _keyword_leg(
         self, scorer: PassageScorer, depth: int, passages: DistinctPassages, trace: Trace
@@ -366,26 +379,28 @@ class Pipeline:
             if any(hit.scores.cross is not None for hit in hits):
                 scale = 1.0 - self._settings.cross_encoder_weight
             scorer = replace(found.scorer, scale=scale)
-            statistics = found.statistics or self._store.term_statistics(scorer.terms)
+            statistics = found.statistics or languages.visible_statistics(
+                self._store, scorer.terms, query.where
+            )
             rarity = {
                 term: bm25.idf(statistics.passages, statistics.frequency.get(term, 0))
                 for term in scorer.terms
             }
-            listed = {
-                key: replace(scores, final=scale * scores.final) for key, scores in fused.items()
-            }
+            listed = dict(fused)
+            for key, scores in fused.items() if scale != 1.0 else ():
+                listed[key] = replace(scores, final=scale * scores.final)
             listed.update((hit.key, hit.scores) for hit in hits)
             pool = {key: scores.final for key, scores in listed.items()}
             flow = graph.spread(
-                query.text, rarity, pool, self._store, scorer, self._spread_parameters
+                query.text, rarity, pool, name_graph(self._store), scorer, self._spread_parameters
             )
             stage.note(**flow.notes())
             if not flow.bonuses:
                 return hits
             for bonus in flow.bonuses:
-                known = listed.get(bonus.key) or scorer.found[bonus.key]
+                known = listed.get(bonus.key) or scorer.found(bonus.key)
                 listed[bonus.key] = replace(known, graph=bonus.value, final=bonus.final)
-        return _candidates(_best_first(listed), most, passages)
+        return _candidates(best_first(listed), most, passages)
 
     def _blend_pagerank(self, hits: list[Candidate], notes: dict[str, object]) -> list[Candidate]:
         info = self._store.info()
@@ -416,21 +431,6 @@ def _similarity(hit: Candidate) -> float:
     if scores.similarity is None or scores.cross is not None:
         return scores.final
     return scores.similarity
-
-
-def _merged(lists: Sequence[dict[Key, Scores]]) -> dict[Key, Scores]:
-    """One list of all; a passage found by several phrasings keeps its best scores."""
-    if len(lists) == 1:
-        return lists[0]
-    best: dict[Key, Scores] = {}
-    for key, scores in (item for found in lists for item in found.items()):
-        if key not in best or scores.final > best[key].final:
-            best[key] = scores
-    return _best_first(best)
-
-
-def _best_first(scores: Mapping[Key, Scores]) -> dict[Key, Scores]:
-    return dict(sorted(scores.items(), key=lambda item: (-item[1].final, str(item[0]))))
 
 
 def _candidates(

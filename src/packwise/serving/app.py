@@ -19,15 +19,31 @@ from starlette.types import Scope
 
 from packwise import __version__
 from packwise.errors import PackwiseError
-from packwise.serving import articles, chat, nodes, operations, page, questions
+from packwise.serving import (
+    articles,
+    chat,
+    embeddings,
+    feedback,
+    nodes,
+    operations,
+    page,
+    questions,
+    responses,
+    store_changes,
+)
+from packwise.serving.cross_origin import checked_origins, cors_middleware
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.middleware import RequestMiddleware
 from packwise.serving.observability import Log, Telemetry
+from packwise.serving.shared_state import REPORT_SECONDS, SharedState
 from packwise.serving.state import ServerState
 from packwise.serving.store_registry import StoreRegistry
 
-_GROUPS = (questions, articles, nodes, chat, operations, page)
+_GROUPS = (
+    *(questions, feedback, articles, store_changes, nodes, chat, responses, embeddings),
+    *(operations, page),
+)
 ROUTES: tuple[BaseRoute, ...] = tuple(r for group in _GROUPS for r in group.router.routes)
 _WITHOUT_KEY = {"/healthz", "/readyz", "/openapi.json", "/docs", "/docs.css", "/", "/{file}"}
 
@@ -45,11 +61,14 @@ def build_app(
     log: Log | None = None,
     telemetry: Telemetry | None = None,
     report: Path | None = None,
+    cors: Sequence[str] = (),
+    shared: SharedState | None = None,
 ) -> FastAPI:
     """The application over open stores; it closes them when it ends.
 
     With ``keys``, every request except those for health, the page and the docs needs a key.
-    Without, the caller is the user of this machine and sees everything.
+    Without, the caller is the user of this machine and sees everything. Pages of the origins in
+    ``cors`` may call it too. Processes that serve one port have ``shared`` in common.
     """
     state = ServerState(
         stores,
@@ -58,6 +77,8 @@ def build_app(
         log or Log(),
         telemetry or Telemetry(),
         report,
+        checked_origins(cors, with_keys=keys is not None),
+        shared or SharedState(),
     )
     return app_of(state, ROUTES)
 
@@ -72,10 +93,12 @@ def app_of(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         warming = asyncio.create_task(asyncio.to_thread(_load_models, state))
+        reporting = asyncio.create_task(_report(state))
         async with running():
             try:
                 yield
             finally:
+                reporting.cancel()
                 await warming
                 state.ready = False
                 state.close()
@@ -90,12 +113,13 @@ def app_of(
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
+            *cors_middleware(state.origins),
             Middleware(
                 RequestMiddleware,
                 state=state,
                 route_of=route_of,
                 needs_key=lambda route: route not in _WITHOUT_KEY,
-            )
+            ),
         ],
         exception_handlers={HTTPException: _raise, RequestValidationError: _raise},
         lifespan=lifespan,
@@ -113,6 +137,13 @@ def _load_models(state: ServerState) -> None:
             # Keyword search needs no model; anything else reports the error when it is used.
             state.log.write("no model", "warning", store=store.name, reason=str(error))
     state.ready = True
+
+
+async def _report(state: ServerState) -> None:
+    """Tell the other processes of this server, if there are any, what this one is doing."""
+    while state.shared.folder is not None:
+        await asyncio.to_thread(operations.report, state)
+        await asyncio.sleep(REPORT_SECONDS)
 
 
 async def _raise(request: Request, error: Exception) -> Response:
@@ -135,6 +166,11 @@ def openapi_document() -> dict[str, Any]:
             operation["summary"] = operation.pop("description")
             # An invalid request gets 400 and our own error format.
             operation["responses"].pop("422", None)
+            for status, response in operation["responses"].items():
+                if status[0] not in "23":
+                    # An error is JSON, whatever else the route returns.
+                    (schema,) = response["content"].values()
+                    response["content"] = {"application/json": schema}
             if path not in _WITHOUT_KEY:
                 # A server without keys needs none.
                 operation["security"] = [{"key": []}, {}]

@@ -12,8 +12,7 @@ from fastapi.responses import Response
 
 from packwise.documents import Document
 from packwise.serving.api_errors import ApiError, bad_request
-from packwise.serving.callers import Caller, visible, visible_spelling
-from packwise.serving.models import (
+from packwise.serving.article_models import (
     ArticleLink,
     ArticleList,
     ArticlePassage,
@@ -21,35 +20,43 @@ from packwise.serving.models import (
     ArticleSection,
     ArticleSummary,
     GraphResponse,
-    MaxNodes,
-    Offset,
-    PageSize,
-    ShortText,
     StoreList,
-    StoreName,
 )
+from packwise.serving.callers import Caller, shown_metadata, visible, visible_spelling
+from packwise.serving.models import MaxNodes, Offset, PageSize, ShortText, StoreName
 from packwise.serving.neighbourhood import find_article, neighbourhood
 from packwise.serving.state import CurrentRequest, Json, new_router
 from packwise.serving.store_registry import ServedStore
 from packwise.stores.base import Key
 
-router = new_router()
+router = new_router("documents")
 _MAX_TITLE = 512
 _MAX_NAMES = 40
 _MAX_FACTS = 20
 
 
 @router.get("/v1/stores", response_model=StoreList)
-async def stores(context: CurrentRequest) -> Response:
+async def list_stores(context: CurrentRequest) -> Response:
     """The stores of this server."""
 
+    held, caller, limits = context.state.stores, context.caller, context.state.limits
+
     def read() -> list[dict[str, Any]]:
-        return [_store_record(store, context.caller) for store in context.state.stores]
+        held.refresh()
+        return [
+            _store_record(store, caller, caller.admin and held.editable(store)) for store in held
+        ]
 
-    return Json({"stores": await context.state.workers.run(read)})
+    return Json(
+        {
+            "stores": await context.state.workers.run(read),
+            "can_create": caller.admin and held.workspace is not None,
+            "file_bytes": limits.file_bytes,
+        }
+    )
 
 
-def _store_record(store: ServedStore, caller: Caller) -> dict[str, Any]:
+def _store_record(store: ServedStore, caller: Caller, editable: bool) -> dict[str, Any]:
     info = store.library.info()
     settings = store.library.settings
     sizes = {"documents": info.documents, "passages": info.passages, "links": info.links}
@@ -60,6 +67,8 @@ def _store_record(store: ServedStore, caller: Caller) -> dict[str, Any]:
         "embedder": info.embedder,
         **(dict.fromkeys(sizes) if caller.restricted else sizes),
         "calibrated": store.calibrated,
+        "questions": store.sample_questions(caller),
+        "editable": editable,
         "defaults": {
             "fusion": settings.fusion,
             "graph": settings.graph_ranking,
@@ -73,7 +82,7 @@ def _store_record(store: ServedStore, caller: Caller) -> dict[str, Any]:
 
 
 @router.get("/v1/articles", response_model=ArticleList)
-async def articles(
+async def list_articles(
     context: CurrentRequest,
     store: StoreName = "",
     q: Annotated[ShortText, Query(description="Part of the title.")] = "",
@@ -95,7 +104,7 @@ async def articles(
 
 
 @router.get("/v1/articles/{title:path}", response_model=ArticleResponse)
-async def article(
+async def get_article(
     context: CurrentRequest,
     title: Annotated[str, Path(description="Title or id.", json_schema_extra={"minLength": 1})],
     store: StoreName = "",
@@ -122,7 +131,7 @@ def article_of(store: ServedStore, caller: Caller, title: str) -> ArticleRespons
         url=document.url,
         lang=document.lang,
         pagerank=held.pagerank([document.id]).get(document.id, 0.0),
-        metadata={k: v for k, v in document.metadata.items() if k not in ("tenant", "acl")},
+        metadata=shown_metadata(document.metadata),
         text=document.text,
         sections=[ArticleSection.model_validate(section) for section in document.sections],
         passages=[ArticlePassage.model_validate(passage) for _, passage in passages],
@@ -153,17 +162,29 @@ def _names_and_facts(
 def _links(store: ServedStore, caller: Caller, document: Document) -> list[ArticleLink]:
     """Links to documents that the caller may see, one per document."""
     held = store.library.store
-    found = {link.target: link for _, link in held.links([document.id]) if link.target}
+    linked = held.links([document.id])
+    found = {link.target: link for _, link in linked if link.target}
     seen = visible(held, caller, found)
+    spans: dict[str, list[tuple[int, int]]] = {}
+    for _, link in linked:
+        if link.target and link.anchor:
+            end = link.start + len(link.anchor)
+            spans.setdefault(link.target, []).append((link.start, end))
     return [
-        ArticleLink(id=target, title=store.title(target), anchor=link.anchor, kind=link.kind)
+        ArticleLink(
+            id=target,
+            title=store.title(target),
+            anchor=link.anchor,
+            kind=link.kind,
+            spans=spans.get(target, []),
+        )
         for target, link in found.items()
         if target in seen
     ]
 
 
 @router.get("/v1/graph", response_model=GraphResponse)
-async def graph(
+async def get_graph(
     context: CurrentRequest,
     around: Annotated[ShortText, Query(min_length=1, description="Title, id or name.")],
     limit: MaxNodes = 40,
@@ -179,8 +200,8 @@ async def graph(
     return Json({"store": served.name, **found})
 
 
-@router.get("/v1/report")
-async def report(context: CurrentRequest) -> Response:
+@router.get("/v1/report", response_model=dict[str, Any])
+async def get_report(context: CurrentRequest) -> Response:
     """The evaluation report the server was started with."""
     state, file = context.state, context.state.report
     if file is None or context.caller.restricted:

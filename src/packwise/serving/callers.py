@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from packwise.candidates import Filter
@@ -17,7 +17,8 @@ from packwise.stores.base import Store
 
 # A filter without groups sees everything. A key without groups must see only what is open to
 # everyone, so it is put into a group that no document can name.
-_NO_GROUP = (f"nobody-{secrets.token_hex(16)}",)
+_NO_TENANT = f"none-{secrets.token_hex(16)}"
+_NO_GROUP = (f"none-{secrets.token_hex(16)}",)
 _BATCH = 500
 _FIELDS = {"path": "path_prefix", "lang": "lang", "space": "space", "type": "node_type"}
 _SEVERAL = {"document": "documents", "acl": "acl"}
@@ -28,13 +29,14 @@ class Caller:
     """The sender of a request. ``key`` is the id of the API key, empty without keys.
 
     An ``unbound`` caller sees every document. Any other sees those documents of their tenant
-    that are open to everyone or to one of their groups.
+    that are open to everyone or to one of their groups. An ``admin`` may change the packs.
     """
 
     key: str = ""
     tenant: str = ""
     acl: tuple[str, ...] = ()
     unbound: bool = False
+    admin: bool = False
 
     @property
     def restricted(self) -> bool:
@@ -45,10 +47,11 @@ class Caller:
         """The requested filter, limited to what the caller may see."""
         if self.unbound:
             return requested
-        return replace(requested, tenant=self.tenant, acl=self.acl or _NO_GROUP)
+        # A filter without a tenant sees them all.
+        return replace(requested, tenant=self.tenant or _NO_TENANT, acl=self.acl or _NO_GROUP)
 
 
-LOCAL = Caller(unbound=True)
+LOCAL = Caller(unbound=True, admin=True)
 """The caller of a server without keys: the user of this machine."""
 
 
@@ -62,6 +65,11 @@ def filter_of(caller: Caller, where: dict[str, str | list[str]]) -> Filter:
         if name in where and caller.restricted:
             raise UsageError(f"where.{name} is set by the API key and cannot be requested")
     return caller.filter(Filter.parse(where.items()))
+
+
+def shown_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """The metadata of a visible document without those fields that say who may see it."""
+    return {name: value for name, value in metadata.items() if name not in ("tenant", "acl")}
 
 
 def visible(store: Store, caller: Caller, documents: Iterable[str]) -> set[str]:

@@ -4,42 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packwise.candidates import Scores
-
 if TYPE_CHECKING:
-    from packwise.retrieval.pipeline import Ranking
-
-_SCORES = "vector similarity bm25 keyword combined rrf cross graph final".split()
+    from packwise.retrieval.ranking import Ranking
 
 
 def ranking_record(ranking: Ranking) -> dict[str, Any]:
     """A ranking in the format of ``search --json``."""
     return {
         "query": ranking.query.text,
-        "hits": [
-            {
-                "rank": rank,
-                "id": hit.passage.id,
-                "document": hit.passage.document,
-                "title": hit.passage.doc_title,
-                "section_path": list(hit.passage.section_path),
-                "url": hit.passage.url,
-                "text": hit.passage.text,
-                "start": hit.passage.start,
-                "end": hit.passage.end,
-                "scores": _scores(hit.scores),
-            }
-            for rank, hit in enumerate(ranking.hits, start=1)
-        ],
+        "hits": ranking.to_dicts(),
         "confidence": round(ranking.confidence, 6),
         "probability": None if ranking.probability is None else round(ranking.probability, 6),
         "timings_ms": ranking.trace.timings_ms(),
     }
-
-
-def _scores(scores: Scores) -> dict[str, float | None]:
-    values = {name: getattr(scores, name) for name in _SCORES}
-    return {name: None if value is None else round(value, 6) for name, value in values.items()}
 
 
 def candidate_ranks(candidates: list[tuple[str, str, dict[str, Any]]]) -> list[dict[str, Any]]:

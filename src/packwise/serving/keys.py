@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from packwise.errors import UsageError
+from packwise.errors import PackwiseError, UsageError
 from packwise.serving.callers import Caller
 from packwise.settings import data_folder
 
@@ -35,7 +35,8 @@ _ADD = "packwise serve keys add --tenant T"
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as stored. An ``unbound`` key sees every tenant and every group."""
+    """A key as stored. An ``unbound`` key sees every tenant and every group; an ``admin`` key may
+    also change the packs."""
 
     id: str
     salt: str
@@ -45,6 +46,7 @@ class ApiKey:
     unbound: bool
     label: str
     created: int
+    admin: bool = False
 
 
 def is_loopback(host: str) -> bool:
@@ -79,7 +81,9 @@ class KeyRing:
         key = self._current().get(match[1]) if match else None
         if not match or not key or not hmac.compare_digest(_hash(match[2], key.salt), key.hash):
             return None
-        return Caller(key=key.id, tenant=key.tenant, acl=key.acl, unbound=key.unbound)
+        return Caller(
+            key=key.id, tenant=key.tenant, acl=key.acl, unbound=key.unbound, admin=key.admin
+        )
 
     def add(
         self,
@@ -88,8 +92,13 @@ class KeyRing:
         acl: tuple[str, ...] = (),
         unbound: bool = False,
         label: str = "",
+        admin: bool = False,
     ) -> tuple[ApiKey, str]:
         """A new key for a tenant, or ``unbound``, and its text, which is not stored."""
+        if admin and not unbound:
+            raise UsageError(
+                "an admin key sees every tenant", fix="packwise serve keys add --all --admin"
+            )
         if bool(tenant) == unbound or (unbound and acl):
             raise UsageError(
                 "a key is for one tenant, or for all tenants and then without groups", fix=_ADD
@@ -108,6 +117,7 @@ class KeyRing:
             unbound=unbound,
             label=label,
             created=int(time.time()),
+            admin=admin,
         )
         with _changing(self.file) as keys:
             keys[key.id] = key
@@ -139,11 +149,15 @@ def _changing(file: Path) -> Generator[dict[str, ApiKey]]:
     """The keys of a file, to be changed under its lock; written as a whole at the end."""
     from filelock import FileLock
 
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{file}.lock", timeout=10):
-        keys = _read(file) if file.exists() else {}
-        yield keys
-        _write(file, keys)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{file}.lock", timeout=10):
+            keys = _read(file) if file.exists() else {}
+            yield keys
+            _write(file, keys)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise PackwiseError(f"cannot write {file}: {reason}; the keys are as before") from error
 
 
 def _hash(secret: str, salt: str) -> str:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,7 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from packwise.errors import PackwiseError
 from packwise.serving.api_errors import ApiError, api_error, unavailable
 from packwise.serving.callers import LOCAL, Caller
+from packwise.serving.cross_origin import is_allowed
+from packwise.serving.fair_queue import SENDER, Sender
 from packwise.serving.keys import is_loopback
+from packwise.serving.observability import RequestSpan
 from packwise.serving.state import Json, ServerState
 
 _HEADERS = {
@@ -36,7 +40,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-_OPENAI = "/v1/chat/completions"
+_OPENAI = ("/v1/chat/completions", "/v1/responses", "/v1/embeddings", "/v1/models")
 
 
 class _SlowReader(Exception):
@@ -84,7 +88,10 @@ class _Handling:
     sent: int = 0
     error_code: str | None = None
     body_read: bool = False
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
+    watching: asyncio.Task[None] | None = None
     started: float = field(default_factory=time.perf_counter)
+    span: RequestSpan = field(default_factory=RequestSpan)
 
     @property
     def headers(self) -> Headers:
@@ -94,25 +101,29 @@ class _Handling:
         state, scope = self.state, self.scope
         scope["packwise.notes"] = {}
         scope["packwise.caller"] = LOCAL
+        method = method if method in _METHODS else "_OTHER"
         try:
-            with state.telemetry.request(route, self.headers):
+            with state.telemetry.request(method, route, self.headers) as self.span:
                 try:
                     self._check_host(method)
                     if needs_key:
                         scope["packwise.caller"] = self._caller()
                         self._check_rate(scope["packwise.caller"])
+                    SENDER.set(Sender(scope["packwise.caller"].key, self.gone))
                     await app(scope, self._receive_in_time, self._send_in_time)
                 except _SlowReader:
                     self.error_code = "slow_reader"
                 except Exception as error:  # noqa: BLE001 - the last place to answer it
                     await self._send_error(self._shown(error))
+                self.span.end(self.status or 499, self.error_code, scope["packwise.notes"])
         finally:
+            if self.watching is not None:
+                self.watching.cancel()
             self._report(route, method, time.perf_counter() - self.started)
 
     def _report(self, route: str, method: str, seconds: float) -> None:
         state, caller = self.state, self.scope["packwise.caller"]
         status = self.status or 499
-        method = method if method in _METHODS else "OTHER"
         state.metrics.requests.labels(route=route, method=method, status=status).inc()
         state.metrics.request_seconds.labels(route=route).observe(seconds)
         if self.error_code:
@@ -120,6 +131,8 @@ class _Handling:
         state.log.write(
             "request",
             id=self.id,
+            trace_id=self.span.trace_id or None,
+            span_id=self.span.span_id or None,
             method=method,
             route=route,
             status=status,
@@ -140,8 +153,13 @@ class _Handling:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         if not is_loopback(name.strip("[]")):
             raise ApiError(421, "wrong_host", "this server answers to localhost only")
+        origin = self.headers.get("origin", "")
+        if method == "GET" or is_allowed(origin, self.state.origins):
+            return
         site = self.headers.get("sec-fetch-site", "none")
-        if site not in ("none", "same-origin") and method != "GET":
+        # Browsers that do not send the first header send the second.
+        elsewhere = origin and not is_loopback(_host(origin))
+        if site not in ("none", "same-origin") or elsewhere:
             raise ApiError(403, "cross_site", "requests from pages of other sites are refused")
 
     def _caller(self) -> Caller:
@@ -188,13 +206,17 @@ class _Handling:
         return shown
 
     def _log_failure(self, reason: str, **values: Any) -> None:
-        self.state.log.write("failed", "error", id=self.id, reason=reason, **values)
+        trace_id = self.span.trace_id or None
+        self.state.log.write(
+            "failed", "error", id=self.id, trace_id=trace_id, reason=reason, **values
+        )
 
     async def _send_error(self, error: ApiError) -> None:
         self.error_code = error.code
         if self.status:
             return  # The response has begun and can only be ended.
-        content = error.as_openai_dict() if self.scope["path"] == _OPENAI else error.as_dict()
+        openai = self.scope["path"].startswith(_OPENAI)
+        content = error.as_openai_dict() if openai else error.as_dict()
         response = Json(content, status_code=error.status_code, headers=error.headers)
         try:
             await response(self.scope, self.receive, self._send_in_time)
@@ -205,7 +227,9 @@ class _Handling:
         """The next message from the client; the whole body must arrive within the limit."""
         if self.body_read:
             return await self.receive()
-        left = self.started + self.state.limits.body_seconds - time.perf_counter()
+        limits, upload = self.state.limits, self.scope["method"] == "PUT"
+        seconds = limits.upload_seconds if upload else limits.body_seconds
+        left = self.started + seconds - time.perf_counter()
         try:
             message = await asyncio.wait_for(self.receive(), max(0.0, left))
         except TimeoutError:
@@ -213,7 +237,15 @@ class _Handling:
                 408, "slow_body", "the body did not arrive in time", headers={"Connection": "close"}
             ) from None
         self.body_read = message["type"] != "http.request" or not message.get("more_body", False)
+        if self.body_read:
+            self.watching = asyncio.create_task(self._watch())
         return message
+
+    async def _watch(self) -> None:
+        """Notice when the client leaves: after the body, nothing else can arrive."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+        self.gone.set()
 
     async def _send_in_time(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -228,6 +260,14 @@ class _Handling:
             await asyncio.wait_for(self.send(message), self.state.limits.write_seconds)
         except TimeoutError:
             raise _SlowReader from None
+
+
+def _host(origin: str) -> str:
+    """The host of an origin; empty if there is none, as for a sandboxed page."""
+    try:
+        return urlsplit(origin).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _places(error: BaseException) -> list[str]:

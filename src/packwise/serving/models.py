@@ -84,6 +84,11 @@ class AskRequest(_RetrievalBody):
     """Answer a question."""
 
     question: _Question
+    earlier: list[str] = Field(
+        default_factory=list[str],
+        max_length=64,
+        description="The earlier questions of the conversation, the last one last.",
+    )
     max_results: int = Field(5, ge=1, le=20, description="Maximum number of articles to use.")
     budget: _Budget = None
     policy: _Policy = None
@@ -97,6 +102,20 @@ class AskRequest(_RetrievalBody):
         False, description="Answer with sentences of the documents, without a language model."
     )
     stream: bool = Field(False, description="Send server-sent events.")
+
+
+class FeedbackRequest(_Body):
+    """Say whether an answer was right."""
+
+    question: _Question
+    answer: str = Field(min_length=1, max_length=20_000, description="The answer as it was shown.")
+    verdict: Literal["right", "wrong"] = Field(description="Whether the answer was right.")
+    right_answer: str | None = Field(
+        None, max_length=2_000, description="With `wrong`: what the answer should have been."
+    )
+    passages: list[ShortText] = Field(
+        default_factory=list[str], max_length=100, description="Ids of the passages it cited."
+    )
 
 
 class NodeSearchRequest(_Body):
@@ -113,33 +132,14 @@ class NodeSearchRequest(_Body):
     datasets: list[ShortText] = Field(
         default_factory=list[str], max_length=32, description="Only nodes of these data sets."
     )
-    bm25_weight: float = Field(0.4, ge=0, le=1, description="Weight of the keyword score.")
-    vector_weight: float = Field(0.6, ge=0, le=1, description="Weight of the vector score.")
-    fusion: Fusion = Field("weighted", description="How the two scores are combined.")
-
-
-class ChatMessage(BaseModel):
-    """One message of a conversation; other fields are ignored."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[dict[str, Any]] | None = None
-
-
-class ChatRequest(BaseModel):
-    """A request of the OpenAI protocol. Fields without a meaning here, such as `temperature`,
-    are ignored."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
-
-    model: ShortText = Field(description="Name of the store.")
-    messages: list[ChatMessage] = Field(min_length=1, max_length=256)
-    stream: bool | None = None
-    stream_options: dict[str, Any] | None = None
-    max_tokens: int | None = Field(None, ge=1, le=32_000)
-    max_completion_tokens: int | None = Field(None, ge=1, le=32_000)
-    n: Literal[1] | None = None
+    bm25_weight: float | None = Field(
+        None, ge=0, le=1, description="Weight of the keyword score; by default the node type's."
+    )
+    vector_weight: float | None = Field(
+        None, ge=0, le=1, description="Weight of the vector score; by default the node type's."
+    )
+    fusion: Fusion | None = Field(None, description="How the two scores are combined.")
+    min_score: float = Field(0.0, ge=0, le=1, description="Leave out nodes below this score.")
 
 
 class _Result(BaseModel):
@@ -185,6 +185,10 @@ class _PassageRecord(_Result):
     section_path: list[str]
     url: str
     text: str
+    place: str = ""
+    suspicious: list[str] = Field(
+        default=[], description="Why the text may be addressed to the model that reads it."
+    )
 
 
 class SearchHit(_PassageRecord):
@@ -194,6 +198,8 @@ class SearchHit(_PassageRecord):
     start: int
     end: int
     scores: _Scores
+    lang: str
+    metadata: dict[str, str]
 
 
 class CandidateRanks(_Result):
@@ -215,6 +221,7 @@ class TraceContent(_Result):
     candidates: list[CandidateRanks] | None = None
     signs: dict[str, float] | None = None
     packing: dict[str, Any] | None = None
+    suspicious: dict[str, list[str]] | None = None
 
 
 class SearchResponse(_Scored):
@@ -292,119 +299,39 @@ class TraceResponse(_Scored):
     trace: TraceContent
 
 
-class StoreRecord(_Result):
-    """A store; sizes are `null` for callers who see only a part of it."""
+class FeedbackResponse(_Result):
+    """The verdict as it was saved."""
 
-    name: str
-    kind: str
-    version: str
-    embedder: str
-    documents: int | None
-    passages: int | None
-    links: int | None
-    calibrated: bool
-    defaults: dict[str, str | int | float]
+    store: str
+    at: str
+    verdict: Literal["right", "wrong"]
+    passages: list[str]
 
 
-class StoreList(_Result):
-    """The stores of this server."""
+class NodeMetrics(_Result):
+    """Searches of knowledge nodes since the server started, and their cache of embeddings."""
 
-    stores: list[StoreRecord]
+    store: str
+    searches: dict[str, dict[str, float]]
+    cache_hits: int
+    cache_misses: int
+    cache_hit_rate: float
 
 
-class _ArticleFields(_Result):
-    id: str
+class NodeRecord(_Result):
+    """A knowledge node; `band` and `scores` are those of a search."""
+
+    node_id: int
+    node_key: str
+    node_type: str
+    dataset_name: str
     title: str
-    url: str
-    lang: str
-    pagerank: float
-
-
-class ArticleSummary(_ArticleFields):
-    """An article without its text."""
-
-    passages: int
-
-
-class ArticleList(_Result):
-    """A page of a store's articles."""
-
-    store: str
-    total: int
-    offset: int
-    articles: list[ArticleSummary]
-
-
-class ArticleSection(_Result):
-    """A section of an article."""
-
-    path: list[str]
-    level: int
-    start: int
-    end: int
-
-
-class ArticlePassage(_Result):
-    """A passage of an article."""
-
-    id: str
-    section_path: list[str]
-    start: int
-    end: int
-
-
-class ArticleLink(_Result):
-    """A link from an article to another one."""
-
-    id: str
-    title: str
-    anchor: str
-    kind: str
-
-
-class ArticleResponse(_ArticleFields):
-    """One article."""
-
-    store: str
-    metadata: dict[str, str]
-    text: str
-    sections: list[ArticleSection]
-    passages: list[ArticlePassage]
-    links: list[ArticleLink]
-    names: list[str]
-    facts: list[str]
-
-
-class GraphNode(_Result):
-    """An article or a name."""
-
-    id: str
-    kind: Literal["article", "name"]
-    label: str
-    passages: int
-    document: str | None = None
-    pagerank: float | None = None
-    type: str | None = None
-
-
-class GraphEdge(_Result):
-    """A connection between two nodes."""
-
-    source: str
-    target: str
-    kind: str
-    label: str
-    count: int
-
-
-class GraphResponse(_Result):
-    """The neighbourhood of an article or a name."""
-
-    store: str
-    centre: str
-    nodes: list[GraphNode]
-    edges: list[GraphEdge]
-    left_out: int
+    summary: str
+    content_description: str
+    content: str
+    metadata: dict[str, Any]
+    band: str | None = None
+    scores: _Scores | None = None
 
 
 class NodeList(_Result):
@@ -414,19 +341,7 @@ class NodeList(_Result):
     query: str | None = None
     total: int | None = None
     offset: int | None = None
-    nodes: list[dict[str, Any]]
-
-
-class ChatResponse(BaseModel):
-    """An answer in the OpenAI protocol."""
-
-    id: str
-    object: str
-    created: int
-    model: str
-    choices: list[dict[str, Any]]
-    usage: dict[str, int]
-    packwise: dict[str, Any]
+    nodes: list[NodeRecord]
 
 
 class HealthResponse(_Result):

@@ -1,8 +1,10 @@
-"""``/v1/nodes`` and ``/v1/nodes:search``: the knowledge nodes of a PostgreSQL store."""
+"""``/v1/nodes``, ``/v1/nodes:search`` and ``/v1/nodes:metrics``: the knowledge nodes of a
+PostgreSQL store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Query
@@ -13,6 +15,7 @@ from packwise.serving.api_errors import ApiError, bad_request
 from packwise.serving.callers import Caller
 from packwise.serving.models import (
     NodeList,
+    NodeMetrics,
     NodeSearchRequest,
     Offset,
     PageSize,
@@ -26,15 +29,15 @@ if TYPE_CHECKING:
     from packwise.nodes.adapter import KnowledgeVerseAdapter
     from packwise.nodes.records import FoundNode, KnowledgeNode
 
-router = new_router()
+router = new_router("nodes")
 _FIELDS = (
     "node_id node_key node_type dataset_name title summary content_description content".split()
 )
-_SCORES = "bm25 vector keyword combined final".split()
+_SCORES = "bm25 vector keyword combined relevance final".split()
 
 
 @router.get("/v1/nodes", response_model=NodeList)
-async def nodes(
+async def list_nodes(
     context: CurrentRequest,
     tenant: Annotated[ShortText, Query(description="Only for callers who see every tenant.")] = "",
     dataset: Annotated[ShortText, Query(description="Only nodes of this data set.")] = "",
@@ -47,38 +50,60 @@ async def nodes(
     served = context.open_store(store)
     tenant = _tenant(context.caller, tenant)
 
-    def read() -> list[KnowledgeNode]:
-        return _adapter(served).get_nodes(tenant, dataset or None, type or None)
+    def read() -> tuple[int, list[KnowledgeNode]]:
+        adapter, filters = _adapter(served), (dataset or None, type or None)
+        total = adapter.store.count([tenant], datasets=filters[0], node_types=filters[1])
+        return total, adapter.get_nodes(tenant, *filters, limit=limit, offset=offset)
 
-    found = await context.state.workers.run(_with_nodes, read)
+    total, found = await context.state.workers.run(_with_nodes, read)
     return Json(
         {
             "store": served.name,
-            "total": len(found),
+            "total": total,
             "offset": offset,
-            "nodes": [_record(node) for node in found[offset : offset + limit]],
+            "nodes": [_record(node) for node in found],
+        }
+    )
+
+
+@router.get("/v1/nodes:metrics", response_model=NodeMetrics)
+async def get_node_metrics(context: CurrentRequest, store: StoreName = "") -> Response:
+    """Searches of knowledge nodes by type with their latency, and how often the embedding of a
+    query was cached; only for callers who see every tenant."""
+    if context.caller.restricted:
+        raise ApiError(403, "forbidden", "this key may not see the metrics of all tenants")
+    served = context.open_store(store)
+    found = await context.state.workers.run(_with_nodes, lambda: _adapter(served).metrics())
+    return Json(
+        {
+            "store": served.name,
+            "searches": {kind: asdict(counts) for kind, counts in found.searches.items()},
+            "cache_hits": found.cache_hits,
+            "cache_misses": found.cache_misses,
+            "cache_hit_rate": round(found.cache_hit_rate, 6),
         }
     )
 
 
 @router.post("/v1/nodes:search", response_model=NodeList)
-async def search(body: NodeSearchRequest, context: CurrentRequest) -> Response:
+async def search_nodes(body: NodeSearchRequest, context: CurrentRequest) -> Response:
     """Find knowledge nodes by keywords and by meaning."""
     context.state.check_question(body.query, "query")
     store = context.open_store(body.store, body.query)
     tenant = _tenant(context.caller, body.tenant or "")
 
     def find() -> list[FoundNode]:
+        from packwise.nodes.adapter import default_ranking
+
         return _adapter(store).hybrid_search(
             body.query,
             None,
             [tenant],
             body.types or None,
             body.k,
-            body.bm25_weight,
-            body.vector_weight,
             dataset_names=body.datasets or None,
-            fusion=body.fusion,
+            min_score=body.min_score,
+            **default_ranking(body.types, body.fusion, body.bm25_weight, body.vector_weight),
         )
 
     found = await context.state.workers.run(_with_nodes, find)

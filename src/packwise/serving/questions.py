@@ -13,9 +13,10 @@ from packwise.answering.answer import Answer
 from packwise.candidates import Filter
 from packwise.context.packer import Context
 from packwise.errors import PackwiseError
-from packwise.retrieval.pipeline import Ranking
+from packwise.retrieval.ranking import Ranking
 from packwise.serving.api_errors import ApiError, api_error, without_paths
-from packwise.serving.callers import Caller, filter_of, visible_spelling
+from packwise.serving.callers import Caller, filter_of, shown_metadata, visible_spelling
+from packwise.serving.follow_ups import complete_question
 from packwise.serving.json_records import candidate_ranks, ranking_record
 from packwise.serving.models import (
     AskRequest,
@@ -29,7 +30,7 @@ from packwise.serving.models import (
 from packwise.serving.state import CurrentRequest, Json, RequestContext, new_router
 from packwise.serving.store_registry import ServedStore
 
-router = new_router()
+router = new_router("questions")
 
 HEARTBEAT = b": waiting\n\n"
 """An event without content, so that proxies do not take silence for the end."""
@@ -40,7 +41,10 @@ EVENT_STREAM: dict[int | str, dict[str, Any]] = {
                 "schema": {
                     "type": "object",
                     "properties": {
-                        "event": {"type": "string", "enum": ["piece", "answer", "error"]},
+                        "event": {
+                            "type": "string",
+                            "enum": ["question", "piece", "answer", "error"],
+                        },
                         "data": {"type": "string", "contentMediaType": "application/json"},
                     },
                     "required": ["data"],
@@ -61,7 +65,10 @@ async def search(body: SearchRequest, context: CurrentRequest) -> Response:
     store = context.open_store(body.store, body.query)
     options = _retrieval_options(body, caller)
     options["alternatives"] = tuple(body.alternatives)
-    ranking = await state.workers.run(lambda: store.library.search(body.query, body.k, **options))
+    ranking = await state.workers.run(
+        lambda: store.library.search(body.query, body.k, **options),
+        heavy=body.rerank == "crossencoder",
+    )
     record = search_record(context, store, ranking)
     if not body.trace:
         del record["trace"]
@@ -69,14 +76,15 @@ async def search(body: SearchRequest, context: CurrentRequest) -> Response:
 
 
 @router.post("/v1/context", response_model=ContextResponse)
-async def pack(body: ContextRequest, context: CurrentRequest) -> Response:
+async def pack_context(body: ContextRequest, context: CurrentRequest) -> Response:
     """Pack passages into a token budget."""
     state, caller = context.state, context.caller
     state.check_question(body.question)
     store = context.open_store(body.store, body.question)
     options: dict[str, Any] = {"policy": body.policy, **_retrieval_options(body, caller)}
     packed = await state.workers.run(
-        lambda: store.library.context(body.question, body.budget, **options)
+        lambda: store.library.context(body.question, body.budget, **options),
+        heavy=body.rerank == "crossencoder",
     )
     return Json(context_record(context, store, packed))
 
@@ -85,7 +93,10 @@ async def pack(body: ContextRequest, context: CurrentRequest) -> Response:
 async def ask(body: AskRequest, context: CurrentRequest) -> Response:
     """Answer a question; with `stream`, as server-sent events."""
     state, caller = context.state, context.caller
-    question = state.check_question(body.question)
+    for text in body.earlier:
+        state.check_question(text, "earlier")
+    question = complete_question(state.check_question(body.question), body.earlier)
+    question = state.check_question(question)
     store = context.open_store(body.store, question)
     options: dict[str, Any] = {
         **_retrieval_options(body, caller),
@@ -99,13 +110,13 @@ async def ask(body: AskRequest, context: CurrentRequest) -> Response:
     }
     if body.stream:
         state.workers.check_capacity()
-        return event_stream(_events(context, store, question, options))
-    answer = await state.workers.run(lambda: store.library.ask(question, **options))
+        return event_stream(_events(context, store, question, options, body.question))
+    answer = await state.workers.run(lambda: store.library.ask(question, **options), heavy=True)
     return Json(answer_record(context, store, answer))
 
 
 @router.get("/v1/trace/{id}", response_model=TraceResponse)
-async def trace(
+async def get_trace(
     id: Annotated[str, Path(min_length=1, description="A `trace_id`.")], context: CurrentRequest
 ) -> Response:
     """The record of an earlier question of the same key."""
@@ -149,9 +160,12 @@ def event(name: str | None, data: Any) -> bytes:
 
 
 async def _events(
-    context: RequestContext, store: ServedStore, question: str, options: dict[str, Any]
+    context: RequestContext, store: ServedStore, question: str, options: dict[str, Any], asked: str
 ) -> AsyncIterator[bytes]:
+    """The answer in pieces; before it the question, if that was completed from earlier ones."""
     state = context.state
+    if question != asked:
+        yield event("question", {"text": question})
     try:
         pieces = state.workers.stream(lambda: store.library.ask_stream(question, **options))
         async for piece in pieces:
@@ -172,14 +186,17 @@ def search_record(context: RequestContext, store: ServedStore, ranking: Ranking)
     state, caller = context.state, context.caller
     trace = _visible_trace(ranking.trace.as_dict(), caller)
     state.metrics.observe_stages(ranking.trace.timings_ms())
-    state.telemetry.stages(trace["stages"])
+    state.telemetry.stages(ranking.trace.stages, store.library.info().embedder)
     record = ranking_record(ranking)
+    for hit, found in zip(record["hits"], ranking.hits, strict=True):
+        hit["lang"], hit["metadata"] = found.passage.lang, shown_metadata(found.passage.metadata)
     trace["candidates"] = candidate_ranks(
         [(hit["id"], hit["title"], hit["scores"]) for hit in record["hits"]]
     )
     if not caller.restricted:
         # One of them says whether any passage, of any tenant, contains a word.
         trace["signs"] = {name: round(value, 6) for name, value in ranking.signs.items()}
+    trace["suspicious"] = _suspicious(record["hits"])
     record["gate"] = store.gate_record(
         ranking.confidence, ranking.probability, found=bool(ranking.hits)
     )
@@ -216,7 +233,7 @@ def answer_record(context: RequestContext, store: ServedStore, answer: Answer) -
     state.metrics.answers.labels(query_type=answer.query_type, by=by).inc()
     if answer.trace is not None:
         state.metrics.observe_stages(answer.trace.timings_ms())
-        state.telemetry.stages(trace["stages"])
+        state.telemetry.stages(answer.trace.stages, store.library.info().embedder)
     if packing := trace["packing"]:
         entries = sorted(packing["selected"] + packing["dropped"], key=lambda e: e["rank"])
         trace["candidates"] = candidate_ranks(
@@ -229,8 +246,14 @@ def answer_record(context: RequestContext, store: ServedStore, answer: Answer) -
     record["gate"] = store.gate_record(
         answer.confidence, answer.search_probability, found=True, stages=trace["stages"]
     )
+    trace["suspicious"] = _suspicious(record["citations"])
     trace_id = _keep(context, "ask", store, answer.question, record, trace)
     return {"store": store.name, **record, "trace": trace, "trace_id": trace_id}
+
+
+def _suspicious(passages: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Why passages may be addressed to the model that reads them, by id."""
+    return {one["id"]: one["suspicious"] for one in passages if one["suspicious"]}
 
 
 def _keep(
@@ -239,7 +262,8 @@ def _keep(
     names = ("confidence", "probability", "certainty", "gate", "query_type")
     shown = {name: record[name] for name in names if name in record}
     content = {"question": question, **shown, "trace": trace}
-    return context.state.traces.add(context.caller, kind, store.name, content)
+    context.notes["record"] = context.state.traces.add(context.caller, kind, store.name, content)
+    return context.notes["record"]
 
 
 def _visible_entities(caller: Caller, answer: Answer) -> list[str]:
@@ -256,13 +280,14 @@ def _visible_trace(trace: dict[str, Any], caller: Caller) -> dict[str, Any]:
     degraded = [without_paths(line) for line in trace.get("degraded", ())]
     stages: list[dict[str, Any]] = trace.get("stages", [])
     if caller.restricted:
-        stages = [_without_names(stage) if stage["name"] == "graph" else stage for stage in stages]
+        stages = [_own_values(stage) for stage in stages]
     return {**trace, "stages": stages, "degraded": degraded}
 
 
-def _without_names(stage: dict[str, Any]) -> dict[str, Any]:
-    """The graph stage without names: they come from the documents of all tenants."""
-    kept = {name: value for name, value in stage.items() if name != "named"}
+def _own_values(stage: dict[str, Any]) -> dict[str, Any]:
+    """A stage without what comes from the documents of all tenants: names, and the bound of
+    BM25, which says whether any of them contains a word."""
+    kept = {name: value for name, value in stage.items() if name not in ("named", "bm25_bound")}
     if "bonuses" in stage:
         kept["bonuses"] = [
             {name: value for name, value in bonus.items() if name != "via"}

@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
@@ -21,6 +21,9 @@ from packwise.errors import PackwiseError, UsageError
 from packwise.serving.limits import Limits
 from packwise.serving.observability import Log
 
+_BACKLOG = 1024
+"""Connections that may wait to be accepted."""
+
 
 def bound_socket(host: str, port: int) -> socket.socket:
     """A socket that listens on this address. Raises ``UsageError`` if it cannot."""
@@ -30,7 +33,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
-        listening.listen(1024)
+        listening.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
         listening.close()
         reason = error.strerror if isinstance(error, OSError) else "no such port"
@@ -119,8 +122,23 @@ class _LogHandler(logging.Handler):
         self._log.write(record.name, level, message=record.getMessage(), reason=reason)
 
 
-class _Server(uvicorn.Server):
-    """Uvicorn's server, which returns on a signal instead of raising it again."""
+class Server(uvicorn.Server):
+    """Uvicorn's server, which returns on a signal instead of raising it again.
+
+    One of several processes at a socket (``shared``) leaves SIGINT to its supervisor, and takes
+    one connection at a time, so that the others get some of those that arrive together.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        shared: bool = False,
+        started: Callable[[Server], None] | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._shared = shared
+        self._when_started = started
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -130,28 +148,53 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield  # Only the main thread gets signals.
             return
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGTERM] if self._shared else [signal.SIGINT, signal.SIGTERM]
+        before = {number: signal.signal(number, stop) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)  # asyncio has set it to what it accepts at once.
+        if self._when_started is not None:
+            self._when_started(self)
 
-def serve(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
-    """Serve on a socket until SIGINT or SIGTERM, then finish running requests and return."""
+
+def serve(
+    app: FastAPI,
+    listening: socket.socket,
+    limits: Limits,
+    *,
+    shared: bool = False,
+    started: Callable[[Server], None] | None = None,
+) -> None:
+    """Serve on a socket until SIGINT or SIGTERM, then finish running requests and return.
+
+    ``shared`` says that other processes serve on the socket too. ``started`` is called when
+    connections are accepted.
+    """
     for name in ("uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.addHandler(_LogHandler(app.state.serving.log))
         logger.setLevel(logging.WARNING)
         logger.propagate = False
-    server = server_of(app, limits)
+    server = server_of(app, limits, shared=shared, started=started)
     server.run(sockets=[listening])
     if not server.started:
         raise PackwiseError("the server could not start")
 
 
-def server_of(app: FastAPI, limits: Limits) -> uvicorn.Server:
+def server_of(
+    app: FastAPI,
+    limits: Limits,
+    *,
+    shared: bool = False,
+    started: Callable[[Server], None] | None = None,
+) -> Server:
     """A server that runs the application within the limits."""
     protocol = partial(
         _TimedProtocol, header_seconds=limits.header_seconds, write_seconds=limits.write_seconds
@@ -166,9 +209,12 @@ def server_of(app: FastAPI, limits: Limits) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        # More than one makes uvicorn share the socket on Windows.
+        workers=2 if shared else 1,
+        backlog=1 if shared else _BACKLOG,
         limit_concurrency=limits.connections,
         timeout_keep_alive=max(1, round(limits.idle_seconds)),
         timeout_graceful_shutdown=max(1, round(limits.drain_seconds)),
         h11_max_incomplete_event_size=64 * 1024,
     )
-    return _Server(config)
+    return Server(config, shared=shared, started=started)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,50 +17,61 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect
 
 from packwise.serving.api_errors import ApiError, bad_request
+from packwise.serving.build_jobs import BuildJobs
 from packwise.serving.callers import Caller
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits, RateLimiter
 from packwise.serving.models import ErrorResponse
 from packwise.serving.observability import Log, Metrics, Telemetry
+from packwise.serving.shared_state import SharedState
 from packwise.serving.store_registry import ServedStore, StoreRegistry
 from packwise.serving.worker_pool import WorkerPool
 
 
 class TraceStore:
-    """Keeps the last ``capacity`` traces in memory, each for the caller who caused it.
+    """Keeps the last ``capacity`` traces, each for the caller who caused it.
 
     Safe to use from several threads.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, shared: SharedState) -> None:
         self._capacity = capacity
-        self._traces: OrderedDict[str, tuple[Caller, dict[str, Any]]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._shared = shared
 
     def add(self, caller: Caller, kind: str, store: str, content: dict[str, Any]) -> str:
         """Keep a trace; returns its id, which cannot be guessed."""
         name = secrets.token_urlsafe(16)
         record = {"id": name, "kind": kind, "store": store, "at": round(time.time(), 3), **content}
-        with self._lock:
-            self._traces[name] = (caller, record)
-            while len(self._traces) > self._capacity:
-                self._traces.popitem(last=False)
+        row = (name, _owner(caller), json.dumps(record))
+        with self._shared.changing() as database:
+            added = database.execute(
+                "INSERT INTO traces (id, owner, record) VALUES (?, ?, ?)", row
+            ).lastrowid
+            assert added is not None
+            database.execute("DELETE FROM traces WHERE at <= ?", (added - self._capacity,))
         return name
 
     def get(self, caller: Caller, name: str) -> dict[str, Any] | None:
         """The trace with that id, if it is this caller's."""
-        with self._lock:
-            owner, record = self._traces.get(name, (None, None))
-        return record if owner == caller else None
+        with self._shared.reading() as database:
+            found = database.execute(
+                "SELECT record FROM traces WHERE id = ? AND owner = ?", (name, _owner(caller))
+            ).fetchone()
+        return json.loads(found[0]) if found else None
 
     def __len__(self) -> int:
-        with self._lock:
-            return len(self._traces)
+        with self._shared.reading() as database:
+            return database.execute("SELECT count(*) FROM traces").fetchone()[0]
+
+
+def _owner(caller: Caller) -> str:
+    return json.dumps(astuple(caller))
 
 
 @dataclass(slots=True)
 class ServerState:
-    """One server's stores, limits and records. ``keys`` is ``None`` if no key is required."""
+    """One server's stores, limits and records. ``keys`` is ``None`` if no key is required.
+    ``origins`` are the other sites whose pages may call it."""
 
     stores: StoreRegistry
     limits: Limits = field(default_factory=Limits)
@@ -71,18 +79,24 @@ class ServerState:
     log: Log = field(default_factory=Log)
     telemetry: Telemetry = field(default_factory=Telemetry)
     report: Path | None = None
+    origins: tuple[str, ...] = ()
+    shared: SharedState = field(default_factory=SharedState)
     ready: bool = False
     rates: RateLimiter = field(init=False)
     traces: TraceStore = field(init=False)
-    metrics: Metrics = field(default_factory=Metrics, init=False)
+    metrics: Metrics = field(init=False)
     workers: WorkerPool = field(init=False)
+    builds: BuildJobs | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         # Without keys there is one user, whose rate is not limited.
         rate = 0.0 if self.keys is None else self.limits.rate
-        self.rates = RateLimiter(rate, self.limits.burst)
-        self.traces = TraceStore(self.limits.traces)
+        self.rates = RateLimiter(rate, self.limits.burst, shared=self.shared)
+        self.traces = TraceStore(self.limits.traces, self.shared)
+        self.metrics = Metrics(self.shared.metrics_folder)
         self.workers = WorkerPool(self.limits)
+        if (workspace := self.stores.workspace) is not None:
+            self.builds = BuildJobs(workspace.jobs, self.log)
 
     def check_question(self, text: str, name: str = "question") -> str:
         """The text, if it is neither blank nor too long."""
@@ -99,9 +113,12 @@ class ServerState:
 
     def close(self) -> None:
         """Wait for running work, then close the stores."""
+        if self.builds is not None:
+            self.builds.close()
         self.workers.close()
         self.telemetry.close()
         self.stores.close()
+        self.shared.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +217,11 @@ class _Route(APIRoute):
 _ERRORS = {
     400: "A field is missing, unknown or out of range.",
     401: "An API key is required.",
-    403: "The request comes from a page of another site.",
+    403: "The caller may not do this, or the request comes from a page of another site.",
     404: "It does not exist, or it belongs to another tenant.",
     405: "The method is not allowed.",
     408: "The body did not arrive in time.",
+    409: "Another change of the packs is running.",
     413: "The body is too large.",
     415: "The body is not JSON.",
     421: "The server does not answer to this host name.",
@@ -214,12 +232,14 @@ _ERRORS = {
 }
 
 
-def new_router() -> APIRouter:
-    """A router for a group of routes, with the errors that any of them can return."""
+def new_router(tag: str) -> APIRouter:
+    """A router for a group of routes, with the errors that any of them can return. Generated
+    clients call the operations by the names of the functions."""
     return APIRouter(
         route_class=_Route,
         default_response_class=Json,
-        generate_unique_id_function=lambda route: "_".join(re.findall(r"\w+", route.path_format)),
+        tags=[tag],
+        generate_unique_id_function=lambda route: route.name,
         responses={
             status: {"model": ErrorResponse, "description": text}
             for status, text in _ERRORS.items()

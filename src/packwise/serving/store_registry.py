@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from packwise.errors import UsageError
+from packwise.errors import NotAStore, StoreError, StoreMissing, UsageError
 from packwise.library import Library, open_library
+from packwise.packs.sample_questions import load_samples
+from packwise.packs.workspace import Workspace, is_workspace
 from packwise.serving.api_errors import ApiError
 from packwise.serving.callers import Caller, visible
 from packwise.settings import Settings
@@ -26,6 +30,7 @@ _MAX_LISTED = 200_000
 """Articles of a store that are sorted and kept in memory; of a larger store, the first by id."""
 _MAX_LISTINGS = 32
 _MAX_TITLES = 50_000
+_RETIRED_SECONDS = 120.0
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
@@ -34,10 +39,17 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 class ServedStore:
     """An open store and its name. Safe to use from several threads."""
 
-    def __init__(self, name: str, library: Library, place: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        library: Library,
+        place: str = "",
+        folder: TemporaryDirectory[str] | None = None,
+    ) -> None:
         self.name = name
         self.library = library
         self.place = place
+        self._folder = folder
         self._lock = threading.Lock()
         self._nodes: KnowledgeVerseAdapter | None = None
         self._version = ""
@@ -85,6 +97,12 @@ class ServedStore:
         entries.sort(key=lambda entry: (-entry.pagerank, entry.title, entry.id))
         return {entry.id: entry for entry in entries}
 
+    def sample_questions(self, caller: Caller) -> list[str]:
+        """Questions that the store was seen to answer, from documents the caller may see."""
+        samples = load_samples(self.library.info())
+        seen = visible(self.library.store, caller, (sample.document for sample in samples))
+        return [sample.question for sample in samples if sample.document in seen]
+
     @property
     def calibrated(self) -> bool:
         """Whether the store has its own calibration, so that confidence is a probability."""
@@ -129,47 +147,146 @@ class ServedStore:
         if self._nodes is not None:
             self._nodes.close()
         self.library.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
 
 class StoreRegistry:
-    """The stores of a server by name; the first one is the default."""
+    """The stores of a server by name; the first one is the default.
 
-    def __init__(self, stores: Sequence[ServedStore]) -> None:
+    With a ``workspace`` these include the packs in its folder, as they come and go.
+    """
+
+    def __init__(
+        self,
+        stores: Sequence[ServedStore],
+        workspace: Workspace | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self._settings = settings
         self._stores = {store.name: store for store in stores}
-        self._first = stores[0]
+        self._fixed = tuple(self._stores)
+        self._lock = threading.Lock()
+        self._retired: list[tuple[float, ServedStore]] = []
+        self._changed = 0
+        self.refresh()
 
     def __iter__(self) -> Iterator[ServedStore]:
-        return iter(self._stores.values())
+        self._see_changes()
+        return iter(list(self._stores.values()))
 
     def get(self, name: str | None) -> ServedStore:
         """The store of that name. Raises a 404 ``ApiError`` if there is none."""
-        if not name:
-            return self._first
-        if name not in self._stores:
-            raise ApiError(404, "no_such_store", "there is no such store", fix="GET /v1/stores")
-        return self._stores[name]
+        self._see_changes()
+        if name and name not in self._stores:
+            self.refresh()
+        stores = self._stores
+        chosen = name or next(iter(stores), "")
+        if chosen in stores:
+            return stores[chosen]
+        if not stores:
+            raise ApiError(404, "no_such_store", "there is no pack yet", fix="add documents")
+        raise ApiError(404, "no_such_store", "there is no such store", fix="GET /v1/stores")
+
+    def editable(self, store: ServedStore) -> bool:
+        """Whether its documents can be changed: it is a pack of the workspace."""
+        return self.workspace is not None and store.name not in self._fixed
+
+    def _see_changes(self) -> None:
+        """Another process may have made, renamed or deleted a pack."""
+        if self.workspace is not None and self.workspace.changed() != self._changed:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Open the packs that are new in the workspace, and let go of those that have gone."""
+        if self.workspace is None:
+            return
+        with self._lock:
+            self._changed = self.workspace.changed()
+            names = set(self.workspace.names())
+            kept = {n: s for n, s in self._stores.items() if n in names or n in self._fixed}
+            for name in sorted(names - kept.keys()):
+                place = str(self.workspace.place(name))
+                try:
+                    library = open_library(place, settings=self._settings)
+                except (StoreError, StoreMissing, NotAStore):
+                    continue  # It is being written or not a whole pack: `packwise pack check`.
+                kept[name] = ServedStore(name, library, place)
+            now = time.monotonic()
+            gone = [store for name, store in self._stores.items() if name not in kept]
+            fixed = {name: kept.pop(name) for name in self._fixed}
+            self._stores = fixed | dict(sorted(kept.items()))
+            # A question may still be using a pack that was renamed or deleted.
+            self._retired += [(now, store) for store in gone]
+            for since, store in list(self._retired):
+                if now - since > _RETIRED_SECONDS:
+                    self._retired.remove((since, store))
+                    store.close()
 
     def close(self) -> None:
-        for store in self:
+        for store in (*self._stores.values(), *(store for _, store in self._retired)):
             store.close()
 
 
 def open_stores(arguments: Sequence[str], settings: Settings | None = None) -> StoreRegistry:
-    """Open STORE arguments, each ``STORE`` or ``NAME=STORE``: all of them or none."""
+    """Open STORE arguments, each ``STORE`` or ``NAME=STORE``: all of them or none.
+
+    One of them may be a folder of packs, also an empty one.
+    """
     if not arguments:
         raise UsageError("no store to serve", fix="packwise serve STORE")
     found: dict[str, ServedStore] = {}
+    workspace: Workspace | None = None
     with ExitStack() as opened:
         for argument in arguments:
             named = _NAMED.fullmatch(argument)
             place = named[2] if named else argument
-            library = opened.enter_context(open_library(place, settings=settings))
+            if not named and is_workspace(Path(place).expanduser()):
+                if workspace is not None:
+                    raise UsageError("only one folder of packs can be served at a time")
+                workspace = Workspace(Path(place).expanduser(), settings)
+                continue
+            library, folder = _open_library(place, settings)
+            opened.enter_context(library)
             name = named[1] if named else _unused(_name_of(place), found)
             if name in found:
                 raise UsageError(f"two stores are named {name}", fix="give one a name: NAME=STORE")
-            found[name] = ServedStore(name, library, place)
+            found[name] = ServedStore(name, library, place, folder)
         opened.pop_all()
-    return StoreRegistry(list(found.values()))
+    return StoreRegistry(list(found.values()), workspace, settings)
+
+
+def _open_library(
+    place: str, settings: Settings | None
+) -> tuple[Library, TemporaryDirectory[str] | None]:
+    """The library of a STORE. A database with knowledge nodes and no passages has an empty one,
+    in a folder that the caller removes."""
+    try:
+        return open_library(place, settings=settings), None
+    except StoreMissing:
+        if not place.startswith(("postgresql://", "postgres://")):
+            raise
+        from packwise.models.embedder import load_embedder
+        from packwise.nodes.store import NodeStore
+        from packwise.stores.locate import create_or_open_store
+
+        try:
+            with NodeStore(place, pool_size=1) as nodes:
+                nodes.settings()
+        except StoreMissing:
+            nodes = None
+        if nodes is None:
+            raise
+    used = settings or Settings.load()
+    embedder = load_embedder(used.embedder, used)
+    folder = TemporaryDirectory(prefix="packwise-nodes-")
+    store = create_or_open_store(str(Path(folder.name) / "empty"))
+    with store.writer(
+        embedder=embedder.name, embedder_version=embedder.version, dim=embedder.dim
+    ) as writer:
+        writer.commit()
+    return Library(store, settings=settings), folder
 
 
 def _name_of(argument: str) -> str:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from packwise.serving.api_errors import ApiError, unavailable
+from packwise.serving.fair_queue import SENDER, FairQueue, QueueFull, Sender, SenderGone
 from packwise.serving.limits import Limits
 
 _T = TypeVar("_T")
@@ -24,25 +25,30 @@ class WorkerPool:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._free = asyncio.Semaphore(limits.running)
+        self._queue = FairQueue(limits.running, limits.waiting)
         self._threads = ThreadPoolExecutor(limits.running, thread_name_prefix="packwise-serve")
         self._aside = ThreadPoolExecutor(2, thread_name_prefix="packwise-aside")
-        self.waiting = 0
         self.running = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return self._queue.waiting
 
     def close(self) -> None:
         """Wait for what is still running."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._aside.shutdown(wait=True, cancel_futures=True)
 
-    async def run(self, call: Callable[..., _T], *arguments: Any) -> _T:
-        """The result of the call.
+    async def run(self, call: Callable[..., _T], *arguments: Any, heavy: bool = False) -> _T:
+        """The result of the call. ``heavy`` work leaves a worker for the rest.
 
-        Raises ``ApiError``: 503 when the queue is full, 504 when the deadline passes.
+        Raises ``ApiError``: 503 when the queue is full, 504 when the deadline passes, 499 when
+        the client left while it waited.
         """
         deadline = _now() + self._limits.deadline
-        await self._acquire(deadline)
-        job = self._start(call, *arguments)
+        sender = await self._acquire(deadline, heavy)
+        job = self._start(sender, heavy, call, *arguments)
         done, _ = await asyncio.wait({job}, timeout=max(0.0, deadline - _now()))
         if not done:
             raise _late()
@@ -66,7 +72,7 @@ class WorkerPool:
         reader leaves, the work stops at its next item.
         """
         deadline = _now() + self._limits.deadline
-        await self._acquire(deadline)
+        sender = await self._acquire(deadline, heavy=True)
         loop = asyncio.get_running_loop()
         items: asyncio.Queue[Any] = asyncio.Queue()
         reader_left = threading.Event()
@@ -83,7 +89,7 @@ class WorkerPool:
             finally:
                 loop.call_soon_threadsafe(items.put_nowait, _END)
 
-        job = self._start(work)
+        job = self._start(sender, True, work)
         try:
             while True:
                 left = max(0.0, deadline - _now())
@@ -103,33 +109,47 @@ class WorkerPool:
 
     def check_capacity(self) -> None:
         """Raise the 503 error if the queue is full; for responses that begin before the work."""
-        if self._free.locked() and self.waiting >= self._limits.waiting:
-            raise unavailable(
-                "overloaded", "too many requests are waiting", 1, fix="try again in a moment"
-            )
-
-    async def _acquire(self, deadline: float) -> None:
-        self.check_capacity()
-        self.waiting += 1
         try:
-            async with asyncio.timeout_at(deadline):
-                await self._free.acquire()
+            self._queue.check(_sender().key)
+        except QueueFull:
+            raise _full() from None
+
+    async def _acquire(self, deadline: float, heavy: bool) -> Sender:
+        sender = _sender()
+        try:
+            await self._queue.enter(sender, heavy=heavy, deadline=deadline)
+        except QueueFull:
+            raise _full() from None
+        except SenderGone:
+            raise ApiError(499, "gone", "the client closed the connection") from None
         except TimeoutError:
             raise _late() from None
-        finally:
-            self.waiting -= 1
+        return sender
 
-    def _start(self, call: Callable[..., _T], *arguments: Any) -> asyncio.Future[_T]:
+    def _start(
+        self, sender: Sender, heavy: bool, call: Callable[..., _T], *arguments: Any
+    ) -> asyncio.Future[_T]:
         job = asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
         self.running += 1
-        job.add_done_callback(self._release)
+
+        def release(job: asyncio.Future[_T]) -> None:
+            self.running -= 1
+            self._queue.leave(sender, heavy=heavy)
+            if not job.cancelled():
+                job.exception()  # The caller may have left: then no one else retrieves it.
+
+        job.add_done_callback(release)
         return job
 
-    def _release(self, job: asyncio.Future[Any]) -> None:
-        self.running -= 1
-        self._free.release()
-        if not job.cancelled():
-            job.exception()  # The caller may have left: then no one else retrieves it.
+
+def _sender() -> Sender:
+    return SENDER.get() or Sender()
+
+
+def _full() -> ApiError:
+    return unavailable(
+        "overloaded", "too many requests are waiting", 1, fix="try again in a moment"
+    )
 
 
 def _now() -> float:

@@ -10,17 +10,20 @@ from packwise.documents import Document
 from packwise.sources.source_items import Entry, Item, Problem, Source, hashed
 
 
-def combine(sources: Sequence[Source]) -> Iterator[Entry]:
+def combine(sources: Sequence[Source], beside: Sequence[Source] = ()) -> Iterator[Entry]:
     """The entries of all sources in order; a build iterates over this.
 
     If an earlier source has the same id, readable or not, the later source's item is called
     ``<source name>/<id>``, and links to it from its own source follow. The same place given
-    twice is read once; an id twice in one source is a problem.
+    twice is read once; an id twice in one source is a problem. Sources ``beside`` are earlier
+    ones that are not read.
     """
-    distinct = _distinct(sources)
+    distinct = _distinct((*beside, *sources))
     # Looking for ids may take a while: one source alone does not need it.
     renamings = _renamings(distinct) if len(distinct) > 1 else [(_Renaming(), ())] * len(distinct)
     for source, (renaming, _) in zip(distinct, renamings, strict=True):
+        if source in beside:
+            continue
         seen: set[str] = set()
         for entry in source.items():
             if isinstance(entry, Item):
@@ -32,10 +35,16 @@ def combine(sources: Sequence[Source]) -> Iterator[Entry]:
             yield entry
 
 
-def combined_ids(sources: Sequence[Source]) -> set[str]:
+def combined_ids(sources: Sequence[Source], beside: Sequence[Source] = ()) -> set[str]:
     """The ids that ``combine`` gives to all documents, also to those that cannot be read."""
-    renamings = _renamings(_distinct(sources))
-    return {renaming.final(id) for renaming, ids in renamings for id in ids}
+    distinct = _distinct((*beside, *sources))
+    named = zip(distinct, _renamings(distinct), strict=True)
+    return {
+        renaming.final(id)
+        for source, (renaming, ids) in named
+        for id in ids
+        if source not in beside
+    }
 
 
 @dataclass(frozen=True, slots=True)

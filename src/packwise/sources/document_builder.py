@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import PurePosixPath
 from types import MappingProxyType
 
-from packwise.documents import NO_METADATA, Block, BlockKind, Document, Link, Section
+from packwise.documents import NO_METADATA, Block, BlockKind, Document, Link, Place, Section
 from packwise.sources.links import LinkResolver
+
+FindReference = Callable[[str, str], tuple[str, str] | None]
 
 _HEADING_LIMIT = 300
 """Longer headings become text: they are really paragraphs, and the section path is repeated in
@@ -28,6 +30,8 @@ _NAMELESS = {"index", "readme"}
 _UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufeff\ud800-\udfff]")
 _SPACES = re.compile(r"[ \t\n\r\f]+")
 _LINE_ENDS = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
+_ITEM_START = re.compile(r"(?m)^ *(?:-|[0-9]+\.) ")
+_FEWEST_CONTENTS = 3
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
@@ -107,6 +111,10 @@ class TextBuilder:
             self._anchors.append(Anchor(href, start, self._length))
 
     @property
+    def length(self) -> int:
+        return self._length
+
+    @property
     def blank(self) -> bool:
         """Nothing but white space so far."""
         return not any(part.strip() for part in self._parts)
@@ -155,30 +163,51 @@ def _fitted(text: str, anchor: Anchor, lead: int) -> Anchor:
     return Anchor(anchor.href, start, start + len(linked.strip()), anchor.wiki)
 
 
+Places = Sequence[tuple[int, str]]
+"""Where a page, sheet, slide or cell begins: an offset and the name of the place."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A block, or a heading of this level."""
+    """A block, or a heading of this level. Offsets of places count from its start."""
 
     linked: LinkedText
     kind: BlockKind = BlockKind.TEXT
     level: int = 0
+    places: Places = ()
 
 
 @dataclass(slots=True)
 class DocumentBuilder:
     """A document in the making. ``title`` is the declared one; ``fallback_title`` is used when
-    there is neither that nor a heading of the first level. Links are still as written."""
+    there is neither that nor a heading of the first level. Links are still as written.
+    ``find_reference`` gives the title and the link of a cross-reference, by role and target."""
 
     title: str = ""
     url: str = ""
     lang: str = ""
     metadata: dict[str, str] = field(default_factory=dict[str, str])
     fallback_title: str = ""
+    warnings: list[str] = field(default_factory=list[str])
+    find_reference: FindReference | None = None
     _pieces: list[_Piece] = field(default_factory=list[_Piece])
+    _places: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    """The places since the last piece, with offsets into the open list's text."""
     _lists: list[int | None] = field(default_factory=list[int | None])
     """For each open list the number of the next item; ``None`` for bullets."""
     _list_text: TextBuilder = field(default_factory=TextBuilder)
     _marker: str = ""
+
+    def warn(self, warning: str) -> None:
+        """Say what could not be read, in words that follow the name of the file."""
+        self.warnings.append(warning)
+
+    def place(self, name: str) -> None:
+        """What follows is at this place: ``page 12``, ``sheet Q1, row 2``, ``slide 3``.
+
+        The last word numbers it; passages across several are at ``pages 12-13``.
+        """
+        self._places.append((self._list_text.length if self._lists else 0, name))
 
     def heading(self, level: int, linked: LinkedText) -> None:
         """Add a heading. One inside a list, or far too long, becomes plain text."""
@@ -186,13 +215,14 @@ class DocumentBuilder:
         if self._lists or len(linked.text) > _HEADING_LIMIT or not linked.text:
             self.paragraph(linked)
         else:
-            self._pieces.append(_Piece(linked, level=level))
+            self._add(linked, level=level)
 
-    def paragraph(self, linked: LinkedText) -> None:
+    def paragraph(self, linked: LinkedText, places: Places = ()) -> None:
+        """Add a paragraph. ``places`` begin inside it, at offsets of its text."""
         if not linked:
             return
         if not self._lists:
-            self._pieces.append(_Piece(linked))
+            self._add(linked, places=places)
             return
         if not self._list_text.blank:
             self._list_text.write("\n")
@@ -215,21 +245,30 @@ class DocumentBuilder:
         while lines and not lines[0].strip():
             lines.pop(0)
         if lines:
-            self._pieces.append(_Piece(LinkedText("\n".join(lines)), BlockKind.CODE))
+            self._add(LinkedText("\n".join(lines)), BlockKind.CODE)
 
-    def table(self, rows: Sequence[Sequence[LinkedText]]) -> None:
-        """Add a table: one line per row, cells separated by `` | ``."""
+    def table(
+        self, rows: Sequence[Sequence[LinkedText]], row_places: Sequence[str] | None = None
+    ) -> None:
+        """Add a table: one line per row, cells separated by `` | ``. ``row_places`` has the
+        place of each row."""
         self._finish_list()
         lines = TextBuilder()
-        for row in filter(any, rows):
-            if not lines.blank:
+        places: list[tuple[int, str]] = []
+        for number, row in enumerate(rows):
+            if not any(row):
+                continue
+            if lines.length:
                 lines.write("\n")
+            if row_places:
+                places.append((lines.length, row_places[number]))
             for column, cell in enumerate(row):
                 if column:
-                    lines.write(" | ")
+                    # A space at the end of a line is removed; the places would not know it.
+                    lines.write(" | " if cell or column < len(row) - 1 else " |")
                 lines.add(cell.on_one_line())
         if linked := lines.finish():
-            self._pieces.append(_Piece(linked, BlockKind.TABLE))
+            self._add(linked, BlockKind.TABLE, places=places)
 
     def open_list(self, *, ordered: bool = False, start: int = 1) -> None:
         self._lists.append(start if ordered else None)
@@ -250,8 +289,19 @@ class DocumentBuilder:
             self._finish_list()
 
     def _finish_list(self) -> None:
-        if linked := self._list_text.finish():
-            self._pieces.append(_Piece(linked, BlockKind.LIST))
+        linked = self._list_text.finish()
+        if linked and not _is_contents(linked):
+            self._add(linked, BlockKind.LIST)
+
+    def _add(
+        self,
+        linked: LinkedText,
+        kind: BlockKind = BlockKind.TEXT,
+        level: int = 0,
+        places: Places = (),
+    ) -> None:
+        self._pieces.append(_Piece(linked, kind, level, (*self._places, *places)))
+        self._places.clear()
 
     def build(self, document_id: str, resolver: LinkResolver) -> Document:
         """The document, its links resolved against the documents of the same source."""
@@ -260,6 +310,7 @@ class DocumentBuilder:
         title, title_piece = self._find_title(document_id)
         layout = _Layout(document_id, resolver)
         for piece in self._pieces:
+            layout.add_places(piece, shown=piece is not title_piece)
             if piece is title_piece:
                 layout.add_links(LinkedText("", piece.linked.anchors), 0)
             elif piece.level:
@@ -276,6 +327,8 @@ class DocumentBuilder:
             url=self.url,
             lang=self.lang,
             metadata=MappingProxyType(dict(self.metadata)) if self.metadata else NO_METADATA,
+            places=tuple(layout.places),
+            warnings=tuple(self.warnings),
         )
 
     def _find_title(self, document_id: str) -> tuple[str, _Piece | None]:
@@ -286,9 +339,20 @@ class DocumentBuilder:
         if declared := _one_line(self.title):
             same = leading and _folded(leading.linked.text) == _folded(declared)
             return declared, leading if same else None
-        if tops:
+        # Of several first-level headings none is the title of the whole.
+        if tops and not (len(tops) > 1 and self.fallback_title.strip()):
             return tops[0].linked.text, leading
         return _one_line(self.fallback_title) or _title_from_path(document_id), None
+
+
+def _is_contents(linked: LinkedText) -> bool:
+    """Whether a list is the table of contents of its own page: its items are links to places in
+    it. It would match every question that one of the page's sections answers."""
+    anchors = linked.anchors
+    if len(anchors) < _FEWEST_CONTENTS or not all(a.href.startswith("#") for a in anchors):
+        return False
+    inside = sum(anchor.end - anchor.start for anchor in anchors)
+    return inside >= len("".join(_ITEM_START.sub("", linked.text).split("\n")))
 
 
 def _one_line(text: str) -> str:
@@ -321,6 +385,17 @@ class _Layout:
     blocks: list[Block] = field(default_factory=list[Block])
     sections: list[Section] = field(default_factory=list[Section])
     links: list[Link] = field(default_factory=list[Link])
+    places: list[Place] = field(default_factory=list[Place])
+
+    def add_places(self, piece: _Piece, *, shown: bool) -> None:
+        """Add the places that begin before or in a piece that is about to be added."""
+        length = len(piece.linked.text) if shown else 0
+        start = self.length + (len(_GAP) if self.parts and length else 0)
+        for offset, name in piece.places:
+            at = start + min(offset, max(length - 1, 0))
+            if self.places and self.places[-1].start == at:
+                self.places.pop()
+            self.places.append(Place(at, name))
 
     def add_heading(self, piece: _Piece) -> None:
         self.close_section()

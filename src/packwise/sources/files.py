@@ -1,46 +1,51 @@
-"""Opens sources: folders, files, BEIR corpora and the Python reference."""
+"""Opens sources: folders, files, web pages, BEIR corpora and the Python reference."""
 
 from __future__ import annotations
 
-import codecs
+import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from packwise.documents import Document
 from packwise.errors import SourceError
 from packwise.sources import front_matter, jsonl
-from packwise.sources.document_builder import DocumentBuilder, clean
+from packwise.sources.decoding import check_size, decode, file_bytes
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.line_places import line_places
 from packwise.sources.links import LinkResolver
-from packwise.sources.source_items import Entry, Item, Problem, Source, hashed, reason_of
-from packwise.sources.walk import FORMATS, ROWS, FoundFile, Listing, readable, suffix, walk
-
-SIZE_LIMIT = 64 << 20
-"""The most bytes in a file that is one document; a larger file is a problem."""
-
-_NOT_TEXT_SHARE = 0.10
-"""A file with a larger share of unreadable bytes than this is not text."""
-
-_BYTE_ORDER_MARKS = (
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
+from packwise.sources.mkdocs_nav import nav_titles
+from packwise.sources.readers import (
+    Reads,
+    SourceFile,
+    common_suffixes,
+    left_out,
+    pip_command,
+    reader_of,
+    readers,
+    suffix,
 )
-_CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b")) + b"\x7f"
-_CHARSET = re.compile(rb"""(?i)<meta[^>]{0,200}?charset\s*=\s*["']?([\w\-]{1,40})""")
+from packwise.sources.source_items import Entry, Item, Problem, Source, hashed, reason_of
+from packwise.sources.sphinx_tree import FORMATS as RST_FORMATS
+from packwise.sources.sphinx_tree import SphinxTree
+from packwise.sources.walk import Listing, readable, walk
+
+FILE_LIMIT = 1 << 30
+"""The most bytes in a file that its reader opens by itself."""
+
 _URL = re.compile(r"(?i)https?://")
 
 
-def open_source(argument: str) -> Source:
-    """The source that an argument names: ``python:reference``, a folder, a BEIR folder or a file.
+def open_source(argument: str, on_page: Callable[[str], None] | None = None) -> Source:
+    """The source that an argument names: ``python:reference``, a URL, a folder, a BEIR folder or
+    a file.
 
-    A folder is walked at once, but its files are not read yet. Raises ``SourceError`` if there
+    A folder is walked at once, but its files are not read yet. Web pages are fetched when their
+    ids are asked for, with a call of ``on_page`` for each. Raises ``SourceError`` if there
     is no such source, nothing to read in it, or no reader for it.
     """
     if argument.startswith("python:"):
@@ -50,9 +55,9 @@ def open_source(argument: str) -> Source:
             raise SourceError(f"{argument}: no such source", fix=f"use {ARGUMENT}")
         return PythonReference()
     if _URL.match(argument):
-        raise SourceError(
-            f"{argument}: web pages are not fetched", fix="save the page as .html and name the file"
-        )
+        from packwise.sources.web import WebSource
+
+        return WebSource(argument, on_page=on_page)
     path = Path(argument)
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
@@ -68,30 +73,40 @@ def _open_folder(path: Path, label: str) -> Source:
     """A folder as a source; that of a BEIR dataset holds the rows of its corpus."""
     resolved = path.resolve()
     if corpus := jsonl.beir_corpus(path):
-        return jsonl.RowsSource(resolved.name, str(resolved), corpus, str(corpus))
+        rows = SourceFile(corpus, "", str(corpus), reader_of("rows"))
+        return FilesSource(resolved.name, str(resolved), Listing((rows,)))
     listing = walk(path)
     if not listing.files:
         if listing.problems:
             raise SourceError(str(listing.problems[0]), fix="check its permissions")
-        known = " ".join(FORMATS)
-        raise SourceError(f"{label}: no documents in this folder", fix=f"add files of {known}")
-    return FilesSource(readable(resolved.name) or "root", str(resolved), listing)
+        counted = "; ".join(left_out(listing.skipped))
+        raise SourceError(
+            f"{label}: no documents in this folder{f' ({counted})' if counted else ''}",
+            fix=pip_command(listing.skipped) or f"add files of {common_suffixes()}",
+        )
+    tree = SphinxTree(resolved, listing.files)
+    return FilesSource(readable(resolved.name) or "root", str(resolved), listing, tree)
 
 
 def _open_file(path: Path, label: str) -> Source:
-    """One file as a source; its name is its id, unless its rows have their own ids."""
+    """One file as a source; its name is its id, unless the documents in it have their own."""
     location = os.path.realpath(path)
     name = readable(path.name)
     ending = suffix(name)
-    if ending not in FORMATS:
+    reader = readers().get(ending)
+    if reader is None:
         raise SourceError(
             f"{label}: no reader for {ending or 'a file without a suffix'}",
-            fix=f"rename or convert it to one of {' '.join(FORMATS)}",
+            fix=f"rename or convert it to one of {common_suffixes()}",
         )
-    stem = name[: -len(ending)]
-    if FORMATS[ending] == ROWS:
-        return jsonl.RowsSource(stem, location, path, label)
-    return FilesSource(stem, location, Listing((FoundFile(path, name, label, FORMATS[ending]),)))
+    if reader.missing:
+        raise SourceError(
+            f"{label}: the library that reads {ending} files is not installed",
+            fix=pip_command({ending: 1}),
+        )
+    file_id = "" if reader.reads is Reads.STREAM else name
+    file = SourceFile(path, file_id, label, reader)
+    return FilesSource(name[: -len(ending)], location, Listing((file,)))
 
 
 @dataclass(frozen=True)
@@ -101,6 +116,7 @@ class FilesSource:
     name: str
     location: str
     listing: Listing
+    tree: SphinxTree | None = None
 
     @property
     def skipped(self) -> Mapping[str, int]:
@@ -108,102 +124,94 @@ class FilesSource:
 
     def ids(self) -> Iterator[str]:
         for file in self.listing.files:
-            if file.format == ROWS:
-                rows = jsonl.rows(file.path, file.label, f"{file.id}/")
-                yield from (row.id for row in rows if isinstance(row, Item))
+            if file.reader.reads is Reads.STREAM:
+                entries: Iterator[Entry] = file.reader.load()(file)
+                yield from (entry.id for entry in entries if isinstance(entry, Item))
             else:
                 yield file.id
 
     def items(self) -> Iterator[Entry]:
         yield from self.listing.problems
+        titles = nav_titles(self.listing.files)
         for file in self.listing.files:
-            if file.format == ROWS:
-                yield from jsonl.rows(file.path, file.label, f"{file.id}/")
+            if file.reader.reads is Reads.STREAM:
+                yield from file.reader.load()(file)
             else:
-                yield self._entry(file)
+                yield file_entry(file, self._resolver, self.tree, titles.get(file.id, ""))
 
     @cached_property
     def _resolver(self) -> LinkResolver:
-        return LinkResolver(file.id for file in self.listing.files if file.format != ROWS)
-
-    def _entry(self, file: FoundFile) -> Entry:
-        try:
-            raw = _bytes(file.path)
-            text, warning = decode(raw, html=file.format == "html")
-        except SourceError as error:
-            return Problem(file.label, error.message)
-        except OSError as error:
-            return Problem(file.label, f"cannot be read ({reason_of(error)})")
-        links = self._resolver.fingerprint(file.id, text, file.format)
-        return Item(
-            id=file.id,
-            source_hash=hashed(raw, file.format, links),
-            location=file.label,
-            load=partial(_load, file, self._resolver),
-            warning=warning,
-        )
+        files = self.listing.files
+        return LinkResolver(file.id for file in files if file.reader.reads is not Reads.STREAM)
 
 
-def _load(file: FoundFile, resolver: LinkResolver) -> Document:
+def file_entry(
+    file: SourceFile, resolver: LinkResolver, tree: SphinxTree | None = None, title: str = ""
+) -> Entry:
+    """A file as a document, its links resolved when it is read; or why it cannot be read.
+
+    ``tree`` is the folder that its includes and cross-references refer to. ``title`` is used if
+    the file has none."""
+    reader, warning, links = file.reader, "", ""
     try:
-        text, _ = decode(_bytes(file.path), html=file.format == "html")
+        if reader.reads is Reads.FILE:
+            check_size(file.path, FILE_LIMIT)
+            with file.path.open("rb") as opened:
+                raw = hashlib.file_digest(opened, "blake2b").digest()
+        else:
+            raw = file_bytes(file.path)
+            text, warning = decode(raw, html=reader.format == "html")
+            links = resolver.fingerprint(file.id, text, reader.format)
+            if tree and reader.format in RST_FORMATS:
+                links += f"{tree.is_rst(file.id)} {tree.fingerprint(file.id, text)}"
+            elif tree and reader.format == "markdown":
+                expanded = tree.expand_markdown(file.id, text)
+                links += expanded if expanded != text else ""
     except SourceError as error:
-        raise SourceError(f"{file.label}: {error.message}") from error
-    return parse(file.format, text).build(file.id, resolver)
+        return Problem(file.label, error.message)
+    except OSError as error:
+        return Problem(file.label, f"cannot be read ({reason_of(error)})")
+    return Item(
+        id=file.id,
+        source_hash=hashed(raw, reader.identity, links + title),
+        location=file.label,
+        load=partial(_load, file, resolver, tree, title),
+        warning=warning,
+    )
+
+
+def _load(
+    file: SourceFile, resolver: LinkResolver, tree: SphinxTree | None, title: str
+) -> Document:
+    try:
+        if file.reader.reads is Reads.FILE:
+            builder = DocumentBuilder()
+            file.reader.load()(builder, file)
+        else:
+            text, _ = decode(file_bytes(file.path), html=file.reader.format == "html")
+            builder, rest = front_matter.split(text)
+            reader = file.reader
+            if tree and reader.format in RST_FORMATS:
+                rest = tree.expand(file.id, rest)
+                builder.find_reference = partial(tree.reference, file.id)
+                reader = reader_of("rst") if tree.is_rst(file.id) else reader
+            elif tree and reader.format == "markdown":
+                rest = tree.expand_markdown(file.id, rest)
+            reader.load()(builder, rest)
+    except SourceError as error:
+        reason = f"{file.label}: {error.message}"
+        raise SourceError(reason, fix=error.fix, withdraw=error.withdraw) from error
+    builder.fallback_title = builder.fallback_title or title
+    document = builder.build(file.id, resolver)
+    if not file.reader.lines:
+        return document
+    tagged = file.reader.format == "html"
+    source, _ = decode(file_bytes(file.path), html=tagged)
+    return replace(document, places=line_places(source, document.text, tagged=tagged))
 
 
 def parse(format: str, text: str) -> DocumentBuilder:
-    """Parse a text in a format. The reader is imported when it is first needed."""
+    """Parse a text in a format."""
     builder, rest = front_matter.split(text)
-    match format:
-        case "markdown":
-            from packwise.sources.markdown import read
-        case "html":
-            from packwise.sources.html import read
-        case "rst":
-            from packwise.sources.rst import read
-        case _:
-            read = DocumentBuilder.plain_text
-    read(builder, rest)
+    reader_of(format).load()(builder, rest)
     return builder
-
-
-def _bytes(path: Path) -> bytes:
-    """The file's bytes. Raises ``SourceError`` with the bare reason if it is not to be read."""
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode):
-        raise SourceError("is not a regular file")
-    if found.st_size > SIZE_LIMIT:
-        size = found.st_size / (1 << 20)
-        raise SourceError(f"is larger than {SIZE_LIMIT >> 20} MiB ({size:.0f} MiB)")
-    with path.open("rb") as file:
-        return file.read(SIZE_LIMIT)
-
-
-def decode(raw: bytes, *, html: bool = False) -> tuple[str, str]:
-    """The text, with ``\\n`` line ends and no control characters, and a warning if any bytes
-    were replaced.
-
-    The encoding is UTF-8, or what a byte order mark or an HTML head declares. Raises
-    ``SourceError`` with the bare reason (no location) if the bytes are not text.
-    """
-    mark = next((name for start, name in _BYTE_ORDER_MARKS if raw.startswith(start)), "")
-    if not mark and b"\0" in raw:
-        raise SourceError("is not text (it holds NUL bytes)")
-    if not mark or mark == "utf-8-sig":
-        control = len(raw) - len(raw.translate(None, _CONTROL))
-        if control > _NOT_TEXT_SHARE * len(raw):
-            raise SourceError("is not text (too many control characters)")
-    encoding = mark or "utf-8"
-    declared = _CHARSET.findall(raw[:4096])[:1] if html and not mark else []
-    for name in (encoding, *(charset.decode("ascii") for charset in declared)):
-        try:
-            return clean(raw.decode(name)), ""
-        except (UnicodeDecodeError, LookupError):
-            continue
-    text = raw.decode(encoding, "replace")
-    lost = text.count("\ufffd")
-    if lost > _NOT_TEXT_SHARE * len(text):
-        raise SourceError(f"is not UTF-8 text ({lost / len(text):.0%} of it cannot be read)")
-    counted = "one byte is" if lost == 1 else f"{lost} bytes are"
-    return clean(text), f"{counted} not {encoding.upper()}: replaced"

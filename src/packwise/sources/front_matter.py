@@ -1,31 +1,43 @@
-"""Front matter: YAML between ``---`` lines at the start of a file."""
+"""Front matter at the start of a file: YAML between ``---`` lines, or TOML between ``+++``."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
+from packwise.sources.access import access, access_key, refuse_nested, refuse_unread
 from packwise.sources.document_builder import DocumentBuilder, clean
 
 _LIMIT = 64 * 1024
-_FENCED = re.compile(r"---[ \t]*\n(.*?\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+_FENCED = re.compile(
+    r"(?s)(?:---[ \t]*\n(?P<yaml>.*?\n)(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)\+\+\+)"
+    r"[ \t]*(?:\n|\Z)"
+)
+# What may be meant as front matter: a fence without its end, or after blank lines.
+_UNFENCED = re.compile(r"(?s)\s*(?:---|\+\+\+)[ \t]*\n(.*?)(?:\n[ \t]*\n|\Z)")
 
 
 def split(text: str) -> tuple[DocumentBuilder, str]:
     """A builder with the title, URL, language and metadata of the front matter, and the text
-    below it. Front matter that is not valid YAML stays part of the text."""
-    fenced = _FENCED.match(text[: _LIMIT + 8]) if text.startswith("---") else None
+    below it. Front matter that is not valid YAML or TOML stays part of the text.
+
+    Raises ``SourceError`` with the bare reason if it cannot be known who may see the document.
+    """
+    fenced = _FENCED.match(text[: _LIMIT + 8]) if text.startswith(("---", "+++")) else None
     if fenced is None:
+        if unfenced := _UNFENCED.match(text[: _LIMIT + 8]):
+            refuse_unread(unfenced[1])
         return DocumentBuilder(), text
-    loaded, broken = _load(fenced[1])
-    if broken:
-        # Without the fences: the lower one would make a heading of the last line.
-        return DocumentBuilder(), f"{fenced[1]}\n{text[fenced.end() :]}"
+    written = fenced["yaml"] or fenced["toml"]
+    loaded, broken = _load_toml(written) if fenced["toml"] else _load(written)
     if not isinstance(loaded, dict):
-        return DocumentBuilder(), text
+        refuse_unread(written)
+        # Without the fences: the lower one would make a heading of the last line.
+        return DocumentBuilder(), f"{written}\n{text[fenced.end() :]}" if broken else text
     values = metadata(cast("dict[Any, Any]", loaded))
     builder = DocumentBuilder(
         title=_take(values, "title"),
@@ -37,12 +49,19 @@ def split(text: str) -> tuple[DocumentBuilder, str]:
 
 
 def metadata(values: Mapping[Any, Any]) -> dict[str, str]:
-    """Values of any JSON or YAML type as text; empty ones are left out.
+    """Values of any JSON, YAML or TOML type as text; empty ones are left out.
 
-    A list of plain values is joined with commas, anything deeper becomes JSON.
+    A list of plain values is joined with commas, anything deeper becomes JSON. Raises
+    ``SourceError`` with the bare reason for a ``tenant``, ``space`` or ``acl`` that cannot be
+    used.
     """
-    texts = {clean(str(key)): clean(_as_text(value)).strip() for key, value in values.items()}
-    return {key: text for key, text in texts.items() if text}
+    refuse_nested(values.items())
+    texts = {
+        clean(str(key)): clean(_as_text(value)).strip()
+        for key, value in values.items()
+        if not access_key(key)
+    }
+    return {key: text for key, text in texts.items() if text} | access(values.items())
 
 
 def _take(values: dict[str, str], *names: str) -> str:
@@ -74,6 +93,13 @@ def _load(text: str) -> tuple[Any, bool]:
     try:
         return yaml.load(text, _loader()), False
     except (yaml.YAMLError, ValueError, TypeError, RecursionError, OverflowError):
+        return None, True
+
+
+def _load_toml(text: str) -> tuple[Any, bool]:
+    try:
+        return tomllib.loads(text), False
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError):
         return None, True
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from html import unescape
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from packwise.sources import plain_blocks, shown_manuals
+from packwise.sources.access import access, access_key
 from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 
 if TYPE_CHECKING:
@@ -25,7 +28,19 @@ _OUTSIDE = frozenset("header footer aside".split())
 _DROPPED_ROLES = frozenset("navigation banner contentinfo search menu".split())
 _DROPPED_CLASSES = frozenset(
     "headerlink breadcrumb breadcrumbs navbar sidebar toc toctree-wrapper cookie-banner "
-    "skip-link sr-only visually-hidden noprint linenos mw-editsection".split()
+    "skip-link sr-only visually-hidden noprint linenos mw-editsection related sphinxsidebar "
+    "navheader navfooter nav-panel pagination".split()
+)
+_MAYBE_NAVIGATION = re.compile(
+    r"(?i)(?<![a-z])(?:nav|navigation|menu|mainmenu|toc|sidebar|breadcrumbs?|footer|header)(?![a-z])"
+)
+"""Names of classes and ids that mean navigation if the element is little else than links."""
+_MOSTLY_LINKS = 0.6
+_MOST_CHECKED = 200
+"""Elements of a page whose text is compared with their links: each may hold the next."""
+_LIKELY_CONTENT = (
+    "[itemprop=articleBody], div.body, div.document, .rst-content, .markdown-body, "
+    "#mw-content-text, .entry-content, .post-content, #content, #main-content"
 )
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd details div dl fieldset figcaption "
@@ -40,13 +55,32 @@ _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
 _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
+_FEWEST_TERMS = 3
+_TOLD_AT_LENGTH = 300
+"""Characters that the definitions of a reference have on average, at least."""
+
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
-_HIDDEN_STYLE = re.compile(r"(?i)display\s*:\s*none")
+_SITE_NAME = re.compile(r"(?<=\S)\s+[—|]\s")
+"""What parts the title of a page from the name of its site."""
+# What no one sees. Pages fade text in from opacity 0 and show panels that a style sheet hides,
+# so those are content.
+_HIDDEN_STYLE = re.compile(
+    r"(?i)(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)"
+    r"|font-size\s*:\s*(?:0(?![.\d]*[1-9])|1px|1pt)|(?:left|top|right|text-indent)\s*:\s*-\d{3,})"
+)
 _TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
 # Elements without content, and those that the parser closes by itself.
 _FLAT = frozenset(
     "area base br col embed hr img input link meta source track wbr p li dt dd tr td th option "
     "optgroup thead tbody tfoot colgroup rp rt".split()
+)
+_MOST_ATTRIBUTES = 100
+_LONG_TAG = 4096
+_ONE_ATTRIBUTE = r"""=?[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+"""
+_ATTRIBUTE = re.compile(_ONE_ATTRIBUTE)
+_WHOLE_TAG = re.compile(rf"(<[a-zA-Z][^\s/>]*+)(?:[\s/]++|{_ONE_ATTRIBUTE})*+>")
+_ACCESS = re.compile(
+    r"""(?i)<meta\s[^<>]{0,400}?(?:name|property)\s*=\s*["']?\s*(tenant|space|acl)\b"""
 )
 _MARKUP = re.compile(r"(?is)<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|</?[a-z!][^<>]*>?")
 
@@ -70,11 +104,29 @@ def read_fragment(builder: DocumentBuilder, source: str) -> None:
 def _parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
     """The parsed HTML; ``None`` if it is nested too deep and was added as plain text."""
     if _depth(source) > _DEEPEST:
+        if meta := _ACCESS.search(source):
+            builder.metadata |= access([*builder.metadata.items(), (meta[1], None)])
         builder.plain_text(unescape(_MARKUP.sub("\n\n", source)))
         return None
     from selectolax.lexbor import LexborHTMLParser
 
-    return LexborHTMLParser(source)
+    return LexborHTMLParser(_with_few_attributes(source))
+
+
+def _with_few_attributes(source: str) -> str:
+    """The source without the further attributes of tags that have very many: the parser
+    compares each with all before it (150 seconds for a megabyte)."""
+    if len(source) < _LONG_TAG:
+        return source
+    parts: list[str] = []
+    position = 0
+    for tag in _WHOLE_TAG.finditer(source):
+        if tag.end() - tag.start() > _LONG_TAG:
+            kept = islice(_ATTRIBUTE.finditer(source, tag.end(1), tag.end()), _MOST_ATTRIBUTES)
+            attributes = " ".join(attribute[0] for attribute in kept)
+            parts += [source[position : tag.end(1)], " ", attributes, ">"]
+            position = tag.end()
+    return "".join((*parts, source[position:]))
 
 
 def _depth(source: str) -> int:
@@ -90,16 +142,19 @@ def _depth(source: str) -> int:
 
 def _read_head(page: LexborHTMLParser, builder: DocumentBuilder) -> None:
     if title := page.css_first("title"):
-        builder.fallback_title = title.text()
+        builder.fallback_title = _SITE_NAME.split(title.text())[0]
     if root := page.css_first("html"):
         builder.lang = builder.lang or root.attributes.get("lang") or ""
     if canonical := page.css_first('link[rel="canonical"]'):
         builder.url = builder.url or (canonical.attributes.get("href") or "").strip()
-    for meta in page.css("meta[name]"):
-        name = (meta.attributes.get("name") or "").lower()
+    for meta in page.css("meta[name], meta[property]"):
+        name = meta.attributes.get("name") or meta.attributes.get("property") or ""
+        name = name.strip().lower()
         content = " ".join((meta.attributes.get("content") or "").split())
         if name in _METADATA and content:
             builder.metadata.setdefault(name, content)
+        elif access_key(name):
+            builder.metadata |= access([*builder.metadata.items(), (name, content)])
 
 
 def _content(page: LexborHTMLParser) -> LexborNode | None:
@@ -108,7 +163,34 @@ def _content(page: LexborHTMLParser) -> LexborNode | None:
         found = page.css(query)
         if len(found) == 1 and found[0].text(strip=True):
             return found[0]
-    return page.body
+    if (body := page.body) is None:
+        return None
+    own = _own_text(body)
+    for found in page.css(_LIKELY_CONTENT)[:_MOST_CHECKED]:
+        if 2 * _own_text(found) > own:
+            return found
+    return body
+
+
+def _is_reference(node: LexborNode) -> bool:
+    """Whether a definition list describes each term at length, as references do, and nothing
+    but a heading follows that would seem to belong to the last term."""
+    told = [len(child.text(strip=True)) for child in node.iter() if child.tag == "dd"]
+    if len(told) < _FEWEST_TERMS or sum(told) < _TOLD_AT_LENGTH * len(told):
+        return False
+    following = node.next
+    while following is not None and not following.text(strip=True):
+        following = following.next
+    return following is None or following.tag in _HEADINGS
+
+
+def _own_text(node: LexborNode) -> int:
+    """The characters of an element that are not part of a link."""
+    return len(node.text(strip=True)) - _link_text(node)
+
+
+def _link_text(node: LexborNode) -> int:
+    return sum(len(link.text(strip=True)) for link in node.css("a[href]"))
 
 
 class _HtmlReader:
@@ -120,13 +202,19 @@ class _HtmlReader:
     def __init__(self, builder: DocumentBuilder, *, inside: bool) -> None:
         self._builder = builder
         self._inside = int(inside)
+        self._checked = 0
         self._inline = TextBuilder()
         self._heading = 0
         self._after_term = False
+        self._level = 0
+        self._term_levels: list[int] = []
         self._rows: list[list[LinkedText]] | None = None
         self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], None]] = {
-            **dict.fromkeys((*_BLOCKS, "dt"), lambda node: self._break()),
+            **dict.fromkeys(_BLOCKS, lambda node: self._break()),
+            "dl": self._enter_definitions,
+            "dt": lambda node: self._enter_term(),
+            "dd": lambda node: self._enter_definition(),
             "a": lambda node: self._text.open_link(node.attributes.get("href") or ""),
             "br": self._enter_break,
             "img": lambda node: self._write(node.attributes.get("alt") or ""),
@@ -141,7 +229,7 @@ class _HtmlReader:
         self._leaves: dict[str, Callable[[], None]] = {
             **dict.fromkeys(_BLOCKS, self._break),
             "a": lambda: self._text.close_link(),
-            "dl": self._flush,
+            "dl": self._leave_definitions,
             "dt": self._leave_term,
             "li": lambda: self._at_item(builder.close_item),
             "table": self._leave_table,
@@ -201,7 +289,16 @@ class _HtmlReader:
             or (given.get("role") or "") in _DROPPED_ROLES
             or not _DROPPED_CLASSES.isdisjoint((given.get("class") or "").split())
             or _HIDDEN_STYLE.search(given.get("style") or "") is not None
+            or self._is_navigation(node)
         )
+
+    def _is_navigation(self, node: LexborNode) -> bool:
+        """Whether an element is named like navigation and is little else than links."""
+        named = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
+        if self._checked >= _MOST_CHECKED or not _MAYBE_NAVIGATION.search(named):
+            return False
+        self._checked += 1
+        return _link_text(node) > _MOSTLY_LINKS * len(node.text(strip=True))
 
     @property
     def _text(self) -> TextBuilder:
@@ -233,7 +330,13 @@ class _HtmlReader:
         for line_break in node.css("br"):
             line_break.replace_with("\n")
         self._flush()
-        self._builder.code(node.text())
+        text = node.text()
+        if shown_manuals.is_manual(text):
+            shown_manuals.read(self._builder, text)
+        elif plain_blocks.is_prose(text):
+            plain_blocks.read(self._builder, text)
+        else:
+            self._builder.code(text)
 
     def _enter_heading(self, node: LexborNode) -> None:
         if not self._heading:
@@ -242,8 +345,8 @@ class _HtmlReader:
 
     def _leave_heading(self) -> None:
         if self._heading:
-            level, self._heading = self._heading, 0
-            self._builder.heading(level, self._inline.finish())
+            self._level, self._heading = self._heading, 0
+            self._builder.heading(self._level, self._inline.finish())
 
     def _enter_list(self, node: LexborNode) -> None:
         if self._cell is None:
@@ -264,9 +367,43 @@ class _HtmlReader:
         else:
             self._break()
 
+    def _enter_definitions(self, node: LexborNode) -> None:
+        self._break()
+        sections = self._cell is None and self._rows is None and _is_reference(node)
+        self._term_levels.append(self._level + 1 if sections else 0)
+
+    def _leave_definitions(self) -> None:
+        self._flush()
+        if self._term_levels:
+            self._term_levels.pop()
+
+    def _enter_term(self) -> None:
+        if self._has_sections and self._after_term:
+            self._inline.write(", ")  # Several terms share a definition.
+        else:
+            self._break()
+
+    def _enter_definition(self) -> None:
+        if self._has_sections and not self._inline.blank:
+            term = self._inline.finish()
+            self._builder.heading(self._term_levels[-1], term)
+            # It often holds a part of the answer: maxclients (default: 100).
+            self._inline.add(term)
+            self._inline.write("\n")
+            self._after_term = True
+        else:
+            self._break()
+
+    @property
+    def _has_sections(self) -> bool:
+        """Whether the terms of the list that is read name sections."""
+        return bool(self._term_levels and self._term_levels[-1])
+
     def _leave_term(self) -> None:
         """A term and its definition stay together, on two lines."""
-        if self._cell is not None or self._inline.blank:
+        if self._has_sections:
+            self._after_term = True
+        elif self._cell is not None or self._inline.blank:
             self._break()
         else:
             self._inline.write("\n")

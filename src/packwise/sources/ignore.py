@@ -22,17 +22,43 @@ BUILT_IN = (
 """Ignored unless a ``!pattern`` includes them again: hidden files, installed packages and the
 output of site generators."""
 
-_FOLDERS = re.compile(r"\*\*+/")
-_EVERYTHING = re.compile(r"/\*\*+$")
+_ANY_FOLDERS = None
+"""Stands for any number of folders, also none: ``**`` as a part of a path."""
+
+_Part = re.Pattern[str] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _IgnoreRule:
-    """One line of an ignore file. ``pattern`` is matched against a whole path."""
+    """One line of an ignore file: what the parts of a whole path must match."""
 
-    pattern: re.Pattern[str]
+    parts: tuple[_Part, ...]
     ignore: bool
     folders_only: bool
+
+    def matches(self, path: list[str]) -> bool:
+        """Whether the parts match, in time that grows with their number times the path's: only
+        the last ``**`` is ever tried again."""
+        parts = self.parts
+        at = part = 0
+        resume: tuple[int, int] | None = None
+        while at < len(path):
+            if part < len(parts) and parts[part] is _ANY_FOLDERS:
+                part += 1
+                resume = part, at
+            elif part < len(parts) and _fits(parts[part], path[at]):
+                part += 1
+                at += 1
+            elif resume is not None:
+                part, at = resume[0], resume[1] + 1
+                resume = part, at
+            else:
+                return False
+        return all(rest is _ANY_FOLDERS for rest in parts[part:])
+
+
+def _fits(part: _Part, name: str) -> bool:
+    return part is not None and part.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +72,9 @@ class IgnoreRules:
 
         Check a folder before its contents: nothing in an ignored folder can be included again.
         """
+        names = path.split("/")
         for rule in reversed(self.rules):
-            if (folder or not rule.folders_only) and rule.pattern.fullmatch(path):
+            if (folder or not rule.folders_only) and rule.matches(names):
                 return rule.ignore
         return False
 
@@ -67,44 +94,58 @@ def _rule(line: str, folder: str) -> _IgnoreRule | None:
     line = line.removesuffix("/")
     if not line:
         return None
-    anchored = "/" in line
-    body = _translated(line.removeprefix("/"))
-    if body is None:
+    parts = _translated(line.removeprefix("/"))
+    if parts is None:
         return None
-    lead = re.escape(f"{folder}/") if folder else ""
-    anywhere = "" if anchored else "(?:.+/)?"
-    return _IgnoreRule(re.compile(f"{lead}{anywhere}{body}", re.DOTALL), not negated, folders_only)
+    if "/" not in line:
+        parts = [_ANY_FOLDERS, *parts]
+    above = [re.compile(re.escape(name)) for name in folder.split("/") if name]
+    return _IgnoreRule((*above, *parts), not negated, folders_only)
 
 
-def _translated(pattern: str) -> str | None:
-    """The pattern as a regular expression; ``None`` for one that can match nothing."""
-    parts: list[str] = []
-    at = 0
-    while at < len(pattern):
-        folders = _FOLDERS.match(pattern, at) if at == 0 or pattern[at - 1] == "/" else None
-        if folders is not None:
-            parts.append("(?:.+/)?")
-            at = folders.end()
-        elif (everything := _EVERYTHING.match(pattern, at)) is not None:
-            parts.append("/.+")
-            at = everything.end()
+def _translated(pattern: str) -> list[_Part] | None:
+    """What each part of a path must match; ``None`` for a pattern that can match nothing."""
+    parts: list[_Part] = []
+    pieces = [""]  # the expressions between the stars of a part
+    at = start = 0
+    while at <= len(pattern):
+        if at == len(pattern) or pattern[at] == "/":
+            text = pattern[start:at]
+            if len(text) > 1 and set(text) == {"*"} and text != pattern:
+                # At the end it stands for everything inside, not for the folder itself.
+                parts += [_ANY_FOLDERS] if at < len(pattern) else [_ANY_FOLDERS, _ANYTHING]
+            else:
+                parts.append(_compiled(pieces))
+            at += 1
+            start, pieces = at, [""]
+        elif pattern[at] == "*":
+            pieces.append("")
+            at += 1
         else:
-            part, at = _one(pattern, at)
-            if part is None:
+            piece, at = _one(pattern, at)
+            if piece is None:
                 return None
-            parts.append(part)
-    return "".join(parts)
+            pieces[-1] += piece
+    return parts
+
+
+def _compiled(pieces: list[str]) -> re.Pattern[str]:
+    """One part of a path. What is between two stars is taken at its first place and never
+    tried again, so the time is linear in the name."""
+    first, *rest = pieces
+    last = f".*{rest.pop()}" if rest else ""
+    middle = "".join(f"(?>.*?{piece})" for piece in rest if piece)
+    return re.compile(first + middle + last, re.DOTALL)
+
+
+_ANYTHING = re.compile(".*", re.DOTALL)
 
 
 def _one(pattern: str, at: int) -> tuple[str | None, int]:
-    """The expression for what is at ``at``, and where the next part starts."""
+    """The expression for the character at ``at``, and where the next one starts."""
     char = pattern[at]
-    if char == "*":
-        while at < len(pattern) and pattern[at] == "*":
-            at += 1
-        return "[^/]*", at
     if char == "?":
-        return "[^/]", at + 1
+        return ".", at + 1
     if char == "\\":
         if at + 1 == len(pattern):
             return None, at

@@ -11,43 +11,31 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, cast
 
 from packwise.documents import Document, Link
 from packwise.errors import SourceError
 from packwise.sources import front_matter
+from packwise.sources.access import access, access_key, refuse_nested
 from packwise.sources.document_builder import DocumentBuilder, clean
 from packwise.sources.links import LinkResolver
+from packwise.sources.readers import SourceFile
 from packwise.sources.source_items import Entry, Item, Problem, hashed
 
 _ROW_LIMIT = 64 << 20
 """The most bytes in a row; a longer one is a problem, and the rest of its file is not read."""
 
 _MOST_BAD_ROWS = 100
-"""A file that starts with this many bad rows is given up."""
+"""A file with this many bad rows, and more bad than good ones, is given up."""
+
+_MOST_BLANK_LINES = 10_000
 _KNOWN = frozenset("id _id title text url lang language metadata links".split())
 _NO_DOCUMENTS = LinkResolver(())
 _BEIR_NAMES = ("corpus.jsonl", "corpus.jsonl.gz")
-
-
-@dataclass(frozen=True, slots=True)
-class RowsSource:
-    """A file of rows as a source. ``label`` names the file in messages."""
-
-    name: str
-    location: str
-    path: Path
-    label: str
-    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
-
-    def ids(self) -> Iterator[str]:
-        return (row.id for row in rows(self.path, self.label) if isinstance(row, Item))
-
-    def items(self) -> Iterator[Entry]:
-        return rows(self.path, self.label)
 
 
 def beir_corpus(folder: Path) -> Path | None:
@@ -55,21 +43,24 @@ def beir_corpus(folder: Path) -> Path | None:
     return next((folder / name for name in _BEIR_NAMES if (folder / name).is_file()), None)
 
 
-def rows(path: Path, label: str, prefix: str = "") -> Iterator[Entry]:
-    """The documents of a file, with one row in memory at a time. Ids start with ``prefix``."""
+def rows(file: SourceFile) -> Iterator[Entry]:
+    """The documents of a file, with one row in memory at a time."""
+    path, label = file.path, file.label
     number = bad = good = 0
     try:
-        with _opened(path) as lines:
-            while line := lines.readline(_ROW_LIMIT + 1):
-                number += 1
-                if not line.strip():
-                    continue
-                entry = _entry(line, f"{label}:{number}", f"{path.name}:{number}", prefix)
-                yield entry
-                good += isinstance(entry, Item)
-                bad += isinstance(entry, Problem)
-                if len(line) > _ROW_LIMIT or (bad >= _MOST_BAD_ROWS and not good):
-                    yield Problem(label, f"given up at line {number}: no documents so far")
+        with _opened(path) as opened:
+            for number, line in _numbered(opened):
+                row = entry(line, f"{label}:{number}", f"{path.name}:{number}", file.prefix)
+                yield row
+                good += isinstance(row, Item)
+                bad += isinstance(row, Problem)
+                if (
+                    not line.strip()
+                    or len(line) > _ROW_LIMIT
+                    or (bad >= _MOST_BAD_ROWS and bad > good)
+                ):
+                    found = f"{good} documents" if good else "no documents"
+                    yield Problem(label, f"given up at line {number}: {found} so far")
                     return
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -79,14 +70,30 @@ def rows(path: Path, label: str, prefix: str = "") -> Iterator[Entry]:
 def may_hold_documents(path: Path) -> bool:
     """Whether a file's first row is a document, or reading the file will say why not."""
     try:
-        with _opened(path) as lines:
-            for line in lines:
-                if line.strip():
-                    row = json.loads(line)
-                    return not isinstance(row, dict) or isinstance(row.get("text"), str)
+        with _opened(path) as file:
+            for _, line in _numbered(file):
+                row = None if len(line) > _ROW_LIMIT else json.loads(line)
+                return not isinstance(row, dict) or isinstance(row.get("text"), str)
     except (OSError, EOFError, zlib.error, ValueError, RecursionError):
         return True
     return False
+
+
+def _numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The rows that are not blank, with their line numbers. A few gzipped megabytes can hold
+    gigabytes of nothing, so a row that is too long, or the last of very many blank lines, is
+    the last row."""
+    number = blank = 0
+    while line := file.readline(_ROW_LIMIT + 1):
+        number += 1
+        blank = 0 if line.strip() else blank + 1
+        if not blank or len(line) > _ROW_LIMIT:
+            yield number, line
+            if len(line) > _ROW_LIMIT:
+                return
+        elif blank == _MOST_BLANK_LINES:
+            yield number, line
+            return
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -95,7 +102,8 @@ def _opened(path: Path) -> IO[bytes]:
     return path.open("rb")
 
 
-def _entry(line: bytes, location: str, unnamed: str, prefix: str) -> Entry:
+def entry(line: bytes, location: str, unnamed: str, prefix: str) -> Entry:
+    """The document of a row, or what is wrong with it; without an id it is ``unnamed``."""
     try:
         row_id = prefix + _row_id(_row(line), unnamed)
     except SourceError as error:
@@ -126,7 +134,16 @@ def _row(line: bytes) -> dict[str, Any]:
         raise SourceError('has no "text"')
     if not (found["text"].strip() or _text(found.get("title")).strip()):
         raise SourceError("has neither text nor a title")
+    _access(found)
     return found
+
+
+def _access(row: Mapping[str, Any]) -> dict[str, str]:
+    """Who may see the row, from its own values and those of its ``metadata``."""
+    given = row.get("metadata")
+    inner = cast("dict[str, Any]", given).items() if isinstance(given, dict) else ()
+    refuse_nested((name, value) for name, value in row.items() if name != "metadata")
+    return access(chain(row.items(), inner))
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -157,12 +174,13 @@ def _load(line: bytes, document_id: str, prefix: str) -> Document:
         for key, value in row.items()
         if key not in _KNOWN and not isinstance(value, (dict, list))
     }
+    plain = {key: value for key, value in {**extra, **metadata}.items() if not access_key(key)}
     title = _text(row.get("title"))
     builder = DocumentBuilder(
         title=title,
         url=clean(_text(row.get("url"))),
         lang=clean(_text(row.get("lang")) or _text(row.get("language"))),
-        metadata=front_matter.metadata({**extra, **metadata}),
+        metadata=front_matter.metadata(plain) | _access(row),
     )
     builder.plain_text(row["text"] if row["text"].strip() else title)
     document = builder.build(document_id, _NO_DOCUMENTS)

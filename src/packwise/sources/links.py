@@ -9,7 +9,9 @@ from functools import cached_property
 from itertools import chain
 from urllib.parse import unquote
 
-_PAGE_SUFFIXES = (".md", ".markdown", ".rst", ".html", ".htm", ".txt", ".text")
+_PAGE_SUFFIXES = tuple(
+    ".md .markdown .rst .html .htm .txt .text .adoc .asciidoc .org .ipynb".split()
+)
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 _NOT_A_DOCUMENT = re.compile(r"(?i)(?:mailto|javascript|data|tel|sms|about|blob):")
@@ -23,13 +25,14 @@ _LINK_PATTERNS = {
         ("href", _HREF),
     ),
     "html": (("", _HREF),),
+    "asciidoc": (("[", re.compile(r"(?:link|xref):([^\s\[\]]{1,300})\[")),),
+    "org": (("[[", re.compile(r"\[\[(?:file:)?([^\[\]\n:]{1,300})")),),
     "rst": (
         (">`", re.compile(r"<([^<>\n]+)>`")),
         (".. _", re.compile(r"(?m)^\.\. _[^\n]*?: +(\S+)")),
         (":doc:", re.compile(r":doc:`([^`<\n]+)`")),
         ("toctree", re.compile(r"(?m)^[ \t]++(?:[^\n<]*+<)?([^\s<>]++)>?[ \t]*+$")),
     ),
-    "text": (),
 }
 _WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
 
@@ -127,7 +130,7 @@ def _joined(base: str, path: str) -> str:
 def _hrefs(text: str, format: str) -> set[str]:
     """The targets of links in raw markup, roughly: some may not be links at all."""
     found: set[str] = set()
-    for needed, pattern in _LINK_PATTERNS[format]:
+    for needed, pattern in _LINK_PATTERNS.get(format, ()):
         if needed in text:
             found.update(pattern.findall(text))
     return found

@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from packwise.sources import html
 from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.markdown_extensions import (
+    DROPPED,
+    directive,
+    directive_text,
+    directive_title,
+    plain_markdown,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -35,6 +42,12 @@ _WIKI = re.compile(
 )
 _PLAIN_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\s]*)(?:\s[^()\n]*)?\)")
 _LINK_TAG = re.compile(r"""(?is)<a\s[^>]*?href\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))""")
+# A role of MyST is text that ends so, in front of code: {ref}`keys`.
+_ROLE = re.compile(r"\{([a-zA-Z][\w:+.-]{0,40})\}$")
+_CODE_DIRECTIVES = re.compile(
+    r"(?:code|sourcecode|prompt|console|shell|literal|parsed-literal|doctest|test|math|latex|diagram"
+    r"|mermaid|graphviz|plantuml|eval-rst|raw|csv-table|jupyter|ipython|program-output|exec|command)"
+)
 _CONTAINER_MARKS = re.compile(r"(?m)^[>*+\-\s]+")
 
 
@@ -42,6 +55,7 @@ def read(builder: DocumentBuilder, text: str) -> None:
     """Add the blocks of a Markdown text, in time linear in its length."""
     parser = _parser()
     env: dict[str, Any] = {}
+    text = plain_markdown(text)
     if len(text) > 2 * SEGMENT:
         # A link may be defined in any piece of the file.
         parser.parse("\n".join(_DEFINITION.findall(text)), env)
@@ -175,7 +189,7 @@ class _MarkdownReader:
         self._handlers: dict[str, Callable[[Token], None]] = {
             "heading_open": self._open_heading,
             "inline": self._inline,
-            "fence": lambda token: builder.code(token.content),
+            "fence": self._fence,
             "code_block": lambda token: builder.code(token.content),
             "html_block": lambda token: html.read_fragment(builder, token.content),
             "table_open": self._open_table,
@@ -193,6 +207,17 @@ class _MarkdownReader:
         for token in tokens:
             if handler := self._handlers.get(token.type):
                 handler(token)
+
+    def _fence(self, token: Token) -> None:
+        """Code, or what a MyST directive holds."""
+        name, argument = directive(token.info)
+        content = directive_text(token.content) if name else token.content
+        if not name or _CODE_DIRECTIVES.match(name):
+            self._builder.code(content)
+        elif name not in DROPPED:
+            if shown := directive_title(name, argument):
+                self._builder.paragraph(self._span(f"**{shown}**"))
+            self.read(self._parser.parse(content, self._env))
 
     def _open_heading(self, token: Token) -> None:
         # A heading inside a quotation is not part of this document's outline.
@@ -230,8 +255,15 @@ class _MarkdownReader:
         else:
             children: list[Token] = []
             self._parser.inline.parse(content, self._parser, self._env, children)
-            for child in children:
-                _write_inline(inline, child)
+            for before, child in zip([None, *children], children, strict=False):
+                role = _ROLE.search(before.content) if before and before.type == "text" else None
+                if role and child.type == "code_inline":
+                    _write_role(inline, role[1], child.content)
+                elif child.type == "text":
+                    following = child is not children[-1]
+                    inline.write(_ROLE.sub("", child.content) if following else child.content)
+                else:
+                    _write_inline(inline, child)
         return inline.finish()
 
 
@@ -253,6 +285,16 @@ def _write_inline(inline: TextBuilder, token: Token) -> None:
             _write_tag(inline, token.content)
         case _:
             pass
+
+
+def _write_role(inline: TextBuilder, role: str, content: str) -> None:
+    """The text of a MyST role: its title, or its target."""
+    shown, sign, target = content.removesuffix(">").rpartition("<")
+    shown, target = (shown.strip(), target) if sign and shown.strip() else (content, content)
+    if role.endswith(("doc", "download")):
+        inline.link(target, shown)
+    elif role != "index":
+        inline.write(shown.rsplit(".", 1)[-1] if shown.startswith("~") else shown.lstrip("!"))
 
 
 def _write_tag(inline: TextBuilder, tag: str) -> None:

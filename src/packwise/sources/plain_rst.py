@@ -30,7 +30,7 @@ _BROKEN_WORD = re.compile(r"(?<=[a-z])-$")
 _MARKUP = re.compile(
     r"""(?P<quoted>"[^"\n]*")"""
     r"""|``(?P<literal>[^`]+)``"""
-    r"""|(?::[\w:+.\-]+:)?`(?P<shown>[^`<]+?)(?:\s*<(?P<href>[^`<>]+)>)?`_{0,2}"""
+    r"""|(?::[\w:+.\-]{1,80}:)?`(?P<shown>[^`<]++)(?:<(?P<href>[^`<>]++)>)?`_{0,2}"""
     r"""|(?<![\w*])\*\*(?P<strong>[^\s*](?:[^*\n]*[^\s*])?)\*\*(?![\w*])"""
     r"""|(?<![\w*])\*(?P<emphasis>[^\s*](?:[^*\n]*[^\s*])?)\*(?![\w*])"""
 )
@@ -286,7 +286,7 @@ def _without_markup(text: str) -> LinkedText:
         if found["quoted"] is not None:
             inline.write(found["quoted"])
         elif found["href"] is not None:
-            inline.link(found["href"], found["shown"])
+            inline.link(found["href"], found["shown"].rstrip())
         else:
             inline.write(found["literal"] or found["shown"] or found["strong"] or found["emphasis"])
     inline.write(text[position:])

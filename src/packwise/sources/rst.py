@@ -1,6 +1,7 @@
 """reStructuredText, including the text of roles and directives that only Sphinx knows.
 
-Nothing is included from other files, raw output is dropped, nothing is reported.
+Other files are inserted, and cross-references found, by ``sphinx_tree``. Raw output is dropped and
+nothing is reported.
 """
 
 from __future__ import annotations
@@ -11,18 +12,25 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from packwise.sources import plain_rst
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources import plain_rst, sphinx_tree
+from packwise.sources.access import access, access_key
+from packwise.sources.document_builder import (
+    DocumentBuilder,
+    FindReference,
+    LinkedText,
+    TextBuilder,
+)
+from packwise.sources.rst_includes import leading_fields
 
 SIZE_LIMIT = 1_000_000
 """Characters. A larger file is read line by line: docutils takes 5 seconds for this many."""
 
-_LINE_LIMIT = 10_000
-_EFFORT_LIMIT = 40_000_000
+_LINE_LIMIT, _LONG_PARAGRAPH = 10_000, 1000
+_EFFORT_LIMIT, _WORD_EFFORT_LIMIT = 60_000_000, 10_000_000
+_LONG_WORD = re.compile(r"\S{200,}")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _MARK = re.compile(r"[*`|_]")
-# What docutils raises on unexpected markup, such as nesting too deep or a figure that is only a
-# role. The text can still be read line by line.
+# What docutils raises on unexpected markup; the text can still be read line by line.
 _FAULTS = (
     RecursionError,
     AssertionError,
@@ -32,21 +40,26 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
-_EXPLICIT_TITLE = re.compile(r"(?s)(.+?)\s*<([^<>]+)>$")
 _OPTION = re.compile(r":[\w\-]+:(?:\s|$)")
-_TOCTREE_ENTRY = re.compile(r"(?:(.*?)\s*<([^<>]+)>|([^\s*?\[\]]+))$")
+# What projects define for themselves to mark what follows: the description is not indented.
+_MARKERS = frozenset(
+    "setting signal templatetag templatefilter fieldlookup django-admin django-admin-option".split()
+)
 _SIGNATURE = re.compile(
     r"(?:[a-z]+:)?(?:auto)?(?:function|method|class|classmethod|staticmethod|attribute|data|"
     r"exception|property|decorator|decoratormethod|module|macro|type|member|var|struct|enum|"
-    r"option|envvar|confval|describe|object|cmdoption|program|directive|role|opcode|pdbcommand)$"
+    r"option|envvar|confval|describe|object|cmdoption|directive|role|opcode|pdbcommand|"
+    rf"{'|'.join(_MARKERS)})$"
 )
+# Docutils has a directive of this name that sets CSS classes, which have other names.
+_PYTHON_CLASS = re.compile(r"\s*(?:[A-Z]|[\w.]*[.(])")
 _CODE = frozenset(
     "doctest testcode testoutput productionlist prompt mermaid graphviz digraph graph ipython "
     "jupyter-execute literalinclude-content uml plantuml".split()
 )
 _DROPPED = frozenset(
     "index highlight currentmodule py:currentmodule module-author sectionauthor codeauthor "
-    "tabularcolumns todolist default-domain literalinclude testsetup testcleanup "
+    "tabularcolumns todolist default-domain literalinclude testsetup testcleanup program "
     "image-sg".split()
 )
 # Directives of docutils whose text is from other files, for one output format, or not the
@@ -55,13 +68,11 @@ _DROPPED = frozenset(
 _REFUSED = frozenset(
     "include raw contents sectnum section-numbering header footer date target-notes".split()
 )
-_VERSIONS = {
-    "versionadded": "New in version",
-    "versionchanged": "Changed in version",
-    "versionremoved": "Removed in version",
-    "deprecated": "Deprecated since version",
-    "deprecated-removed": "Deprecated since version",
-}
+# What Sphinx fills from the code: without a text of its own it leaves nothing to read.
+_GENERATED = re.compile(
+    r"(?:auto(?:module|class|function|method|attribute|data|exception|summary)"
+    r"|autodoc|apidoc|doxygen\w*|click|argparse|program-output|plot)$"
+)
 _ADMONITIONS = frozenset("attention caution danger error hint important note tip warning".split())
 _SETTINGS = {
     "_disable_config": True,
@@ -82,29 +93,34 @@ _SETTINGS = {
 
 def read(builder: DocumentBuilder, text: str) -> None:
     """Add the blocks of a reStructuredText file; a field list at its start becomes metadata."""
+    builder.metadata |= access([*builder.metadata.items(), *leading_fields(text)])
     tree = None
     if not _is_too_much(text):
         with suppress(*_FAULTS):
-            tree = _parse(text)
+            tree = _parse(text, builder.find_reference)
     if tree is None:
         plain_rst.read(builder, text)
     else:
-        _RstReader(builder).read(tree)
+        reader = _RstReader(builder)
+        reader.read(tree)
+        reader.flush()
 
 
 def _is_too_much(text: str) -> bool:
-    """Whether docutils would refuse the text or take minutes: its time on a paragraph grows with
-    the paragraph's length times the number of its markup characters."""
+    """Whether docutils would refuse the text or take minutes: its time grows with the square of a
+    word's length, and with a paragraph's length times the number of its markup characters."""
     if len(text) > SIZE_LIMIT or max(map(len, text.split("\n"))) > _LINE_LIMIT:
         return True
-    return any(
-        len(paragraph) * len(_MARK.findall(paragraph)) > _EFFORT_LIMIT
+    words = sum(len(word) ** 2 for word in _LONG_WORD.findall(text))
+    marked = sum(
+        len(paragraph) * len(_MARK.findall(paragraph))
         for paragraph in _PARAGRAPHS.split(text)
-        if len(paragraph) > _LINE_LIMIT // 2
+        if len(paragraph) > _LONG_PARAGRAPH
     )
+    return words > _WORD_EFFORT_LIMIT or marked > _EFFORT_LIMIT
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str, find: FindReference | None) -> Any:
     from docutils import core
     from docutils.parsers.rst import roles
 
@@ -112,14 +128,14 @@ def _parse(text: str) -> Any:
     table: dict[str, Any] = vars(roles)["_roles"]
     before = dict(table)
     try:
-        return core.publish_doctree(text, parser=_parser()(), settings_overrides=_SETTINGS)
+        return core.publish_doctree(text, parser=_parser()(find), settings_overrides=_SETTINGS)
     finally:
         table.clear()
         table.update(before)
 
 
 @cache
-def _parser() -> Callable[[], Any]:
+def _parser() -> Callable[[FindReference | None], Any]:
     """The class of a parser that accepts what only Sphinx knows.
 
     Docutils has one global table of directives and roles. This subclasses its states instead
@@ -128,18 +144,20 @@ def _parser() -> Callable[[], Any]:
     from docutils import nodes, utils
     from docutils.parsers.rst import Parser, roles, states
 
-    def tolerant_inliner() -> Any:
+    def tolerant_inliner(find: FindReference | None) -> Any:
         # Not a subclass: an inliner finds its patterns in its own class only.
         inliner: Any = states.Inliner()
         usual = inliner.interpreted
 
         def interpreted(rawsource: str, text: str, role: str, lineno: int) -> Any:
             known, _ = roles.role(role, inliner.language, lineno, inliner.reporter)
-            if known:
+            # These two of docutils refuse the titles that Sphinx allows.
+            if known and not (role.lower() in ("rfc", "pep") and "<" in text):
                 return usual(rawsource, text, role, lineno)
-            return [_role_node(nodes, role, utils.unescape(text))], []
+            return [_role_node(nodes, role, utils.unescape(text), find)], []
 
         inliner.interpreted = interpreted
+        inliner.find = find
         return inliner
 
     class Tolerant:
@@ -155,6 +173,8 @@ def _parser() -> Callable[[], Any]:
             return parsed if parsed[0] else (1, {})
 
         def run_directive(self: Any, directive: Any, match: Any, name: str, presets: Any) -> Any:
+            if name == "class" and _PYTHON_CLASS.match(match.string, match.end()):
+                return self.unknown_directive(name)
             if name.lower() not in _REFUSED:
                 return super().run_directive(directive, match, name, presets)  # pyright: ignore
             machine = self.state_machine
@@ -172,23 +192,21 @@ def _parser() -> Callable[[], Any]:
     )
 
     class TolerantParser(Parser):
-        def __init__(self) -> None:
-            super().__init__(inliner=tolerant_inliner())
+        def __init__(self, find: FindReference | None) -> None:
+            super().__init__(inliner=tolerant_inliner(find))
             self.state_classes = tolerant_states
 
     return TolerantParser
 
 
-def _role_node(nodes: Any, role: str, text: str) -> Any:
-    """The text of an unknown role: its title, or the last part of a ``~dotted.name``."""
-    explicit = _EXPLICIT_TITLE.match(text)
-    shown, target = (explicit[1], explicit[2]) if explicit else (text, text)
-    if role.endswith("doc"):
-        return nodes.reference(text, shown, refuri=target)
-    if not explicit:
-        shown = text.lstrip("!")
-        if shown.startswith("~"):
-            shown = shown[1:].rsplit(".", 1)[-1]
+def _role_node(nodes: Any, role: str, text: str, find: FindReference | None) -> Any:
+    """The text of an unknown role, as a link if its target is known: the title that the author
+    gave, that of the target, or the last part of a ``~dotted.name``."""
+    shown, target = sphinx_tree.title_and_target(text)
+    found = find(role, target.lstrip("~")) if find and not target.startswith("!") else None
+    shown = shown or (found and found[0]) or sphinx_tree.short_name(text)
+    if found or role.endswith("doc"):
+        return nodes.reference(text, shown, refuri=found[1] if found else target)
     return nodes.inline(text, shown)
 
 
@@ -199,41 +217,52 @@ def _directive_nodes(state: Any, name: str, lines: Any, offset: int) -> list[Any
     argument = lines[0].strip() if lines else ""
     content = lines[1:]
     skipped = 1
-    while content and _OPTION.match(content[0].strip()):
+    # An object may have several signatures: the lines up to a blank one or the options.
+    while _SIGNATURE.match(name) and content and content[0].strip()[:1] not in ("", ":"):
+        argument += f"\n{content[0].strip()}"
         content = content[1:]
         skipped += 1
-    if name in _DROPPED:
+    caption = ""
+    while content and _OPTION.match(content[0].strip()):
+        option, _, value = content[0].strip().removeprefix(":").partition(":")
+        caption = value.strip() if option == "caption" else caption
+        content = content[1:]
+        skipped += 1
+    if name in _DROPPED or (_GENERATED.match(name) and not any(map(str.strip, content))):
         return []
     if name == "toctree":
-        return [_toctree_node(nodes, content)]
+        return [_toctree_node(nodes, content, state.inliner.find)]
     if name in _CODE:
         code = "\n".join([argument, *content]).strip("\n")
         return [nodes.literal_block(code, code)]
+    if name == "code-tab":
+        label, code = caption or argument, "\n".join(content).strip("\n")
+        return [nodes.paragraph(label, label), nodes.literal_block(code, code)]
     body: Any = nodes.container()
     state.nested_parse(content, offset + skipped, body)
-    if name in _VERSIONS:
+    if name in sphinx_tree.VERSIONS:
         version, _, rest = argument.partition(" ")
-        argument = f"{_VERSIONS[name]} {version}: {rest}".rstrip(": ")
+        argument = f"{sphinx_tree.VERSIONS[name]} {version}: {rest}".rstrip(": ")
         if not rest and body.children and body.children[0].tagname == "paragraph":
             body.children[0].insert(0, nodes.Text(f"{argument}: "))
             argument = ""
     if not argument:
         return list(body.children)
     if _SIGNATURE.match(name):
-        term = nodes.term(argument, argument)
-        item = nodes.definition_list_item("", term, nodes.definition("", *body.children))
+        terms = [nodes.term(line, line) for line in argument.split("\n")]
+        item = nodes.definition_list_item("", *terms)
+        if body.children or name not in _MARKERS:
+            item += nodes.definition("", *body.children)
         return [nodes.definition_list("", item)]
     texts, _ = state.inline_text(argument, state.state_machine.abs_line_number())
     return [nodes.paragraph(argument, "", *texts), *body.children]
 
 
-def _toctree_node(nodes: Any, lines: Iterable[str]) -> Any:
+def _toctree_node(nodes: Any, lines: Iterable[str], find: FindReference | None) -> Any:
     links = nodes.paragraph()
-    for line in lines:
-        entry = _TOCTREE_ENTRY.match(line.strip())
-        target = (entry[2] or entry[3]) if entry else ""
-        if target and target != "self":
-            links += nodes.reference("", "", refuri=target)
+    for target in sphinx_tree.toctree_targets(lines):
+        found = find("doc", target) if find else None
+        links += nodes.reference("", "", refuri=found[1] if found else target)
     return links
 
 
@@ -276,7 +305,7 @@ class _RstReader:
         self._lead.add(span)
         self._builder.paragraph(self._lead.finish())
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if not self._lead.blank:
             self._emit(LinkedText(""))
 
@@ -290,19 +319,20 @@ class _RstReader:
 
     def _title(self, node: Any) -> None:
         if node.parent.tagname == "section":
+            self.flush()
             self._builder.heading(self._level, _span(node))
         else:
             self._emit(_span(node))
 
     def _code(self, node: Any) -> None:
-        self._flush()
+        self.flush()
         self._builder.code(node.astext())
 
     def _lines(self, node: Any) -> None:
         self._emit(LinkedText("\n".join(_texts(node, "line"))))
 
     def _list(self, node: Any) -> None:
-        self._flush()
+        self.flush()
         ordered = node.tagname == "enumerated_list"
         self._builder.open_list(ordered=ordered, start=int(node.get("start", 1)))
         for item in node.children:
@@ -312,7 +342,7 @@ class _RstReader:
         self._builder.close_list()
 
     def _definition(self, node: Any) -> None:
-        self._flush()
+        self.flush()
         for child in node.children:
             if child.tagname in ("term", "classifier"):
                 if not self._lead.blank:
@@ -321,13 +351,16 @@ class _RstReader:
             else:
                 self._lead.write("\n")
                 self.read(child)
-        self._flush()
+        if node.children[-1].tagname == "definition":
+            self.flush()
+        else:
+            self._lead.write("\n")  # a term that the next paragraph describes
 
     def _with_lead(self, lead: str, node: Any) -> None:
-        self._flush()
+        self.flush()
         self._lead.write(lead)
         self.read(node)
-        self._flush()
+        self.flush()
 
     def _field(self, node: Any) -> None:
         self._with_lead(f"{node.children[0].astext()}: ", node.children[1])
@@ -343,13 +376,14 @@ class _RstReader:
         self._with_lead(f"{node.tagname.capitalize()}: ", node)
 
     def _message(self, node: Any) -> None:
-        """Keep what docutils could not parse as it was written."""
-        for child in node.children:
-            if child.tagname == "literal_block" and not _NOT_WRITTEN.match(child.astext()):
-                self._code(child)
+        """Keep what docutils could not parse as it was written, without roles."""
+        self.flush()
+        for text in _texts(node, "literal_block"):
+            if not _NOT_WRITTEN.match(text):
+                self._builder.code(sphinx_tree.without_markup(text))
 
     def _table(self, node: Any) -> None:
-        self._flush()
+        self.flush()
         rows: list[list[LinkedText]] = []
         for child in node.findall():
             if child.tagname == "title" and child.parent is node:
@@ -364,7 +398,8 @@ class _RstReader:
                 name, value = child.children[0].astext(), child.children[1].astext()
             else:
                 name, value = child.tagname, child.astext()
-            if text := " ".join(value.split()):
+            text = " ".join(value.split())
+            if text and not access_key(name):
                 self._builder.metadata.setdefault(name.lower(), text)
 
 

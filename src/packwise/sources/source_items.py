@@ -15,7 +15,7 @@ from typing import Protocol
 from packwise.documents import Document
 from packwise.errors import SourceError
 
-PARSER_VERSION = "1"
+PARSER_VERSION = "2"
 """Part of every source hash. Increase it when a reader's result changes for the same bytes."""
 
 
@@ -82,7 +82,7 @@ class Source(Protocol):
 
     @property
     def skipped(self) -> Mapping[str, int]:
-        """The number of files without a reader, by suffix."""
+        """The number of files that are not read, by suffix."""
         ...
 
     def ids(self) -> Iterator[str]:

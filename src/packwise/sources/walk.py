@@ -10,31 +10,15 @@ from pathlib import Path
 
 from packwise.sources import jsonl
 from packwise.sources.ignore import BUILT_IN, FILES, IgnoreRules
+from packwise.sources.readers import SourceFile, readers, suffix
+from packwise.sources.secrets import secret_in
 from packwise.sources.source_items import Problem, reason_of
 
-ROWS = "rows"
-"""The format of files with one document per line."""
-
-FORMATS = {
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".html": "html",
-    ".htm": "html",
-    ".txt": "text",
-    ".text": "text",
-    ".rst": "rst",
-    ".jsonl": ROWS,
-    ".jsonl.gz": ROWS,
-}
-"""The format of files with these suffixes."""
-
-
-def suffix(name: str) -> str:
-    """The last suffix of a file name in lower case; ``.gz`` and the one before it count as one."""
-    stem, dot, last = name.lower().rpartition(".")
-    if not stem or not dot:
-        return ""
-    return suffix(stem) + ".gz" if last == "gz" else f".{last}"
+_BESIDE_SPHINX_PAGES = (
+    *("/_sources/", "/_static/", "/genindex*.html", "/search.html", "/py-modindex.html"),
+    *("/searchindex.js", "/objects.inv"),
+)
+"""What a site made by Sphinx holds beside its pages: their sources, indexes, the theme."""
 
 
 def readable(name: str) -> str:
@@ -43,20 +27,11 @@ def readable(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file to read. ``label`` names it in messages."""
-
-    path: Path
-    id: str
-    label: str
-    format: str
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
-    """What a walk found. ``skipped`` counts files without a reader, by suffix."""
+    """What a walk found. ``skipped`` counts the files that are not read, by suffix: they have no
+    reader, its library is not installed, or they hold no documents."""
 
-    files: tuple[FoundFile, ...]
+    files: tuple[SourceFile, ...]
     problems: tuple[Problem, ...] = ()
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -89,7 +64,7 @@ class _Folder:
 @dataclass(slots=True)
 class _Walker:
     root: Path
-    files: list[FoundFile] = field(default_factory=list[FoundFile])
+    files: list[SourceFile] = field(default_factory=list[SourceFile])
     problems: list[Problem] = field(default_factory=list[Problem])
     skipped: Counter[str] = field(default_factory=Counter[str])
     followed: set[str] = field(default_factory=set[str])
@@ -106,6 +81,8 @@ class _Walker:
         if folder.id and not names.isdisjoint(("pyvenv.cfg", "pack.sqlite")):
             return []
         rules = folder.rules
+        if "searchindex.js" in names:
+            rules = rules.with_lines(_BESIDE_SPHINX_PAGES, folder.id)
         for name in FILES:
             if name in names:
                 rules = rules.with_lines(self._lines(folder.path / name), folder.id)
@@ -124,18 +101,21 @@ class _Walker:
 
     def _add_file(self, entry: os.DirEntry[str], entry_id: str, corpus: Path | None) -> None:
         path = Path(entry.path)
-        format = FORMATS.get(suffix(entry.name))
-        if format is None:
-            self.skipped[suffix(entry.name) or "no suffix"] += 1
+        reader = readers().get(suffix(entry.name))
+        if reader is None or reader.missing:
+            named = "named like credentials" if secret_in(entry_id, "") else "no suffix"
+            self.skipped[suffix(entry.name) or named] += 1
         elif entry.is_symlink() and not path.exists():
             self._report(entry.path, "is a link that leads nowhere")
-        # Rows may be anything; beside a corpus, other rows are queries.
-        elif format == ROWS and not (
-            path == corpus if corpus is not None else jsonl.may_hold_documents(path)
+        # Beside a corpus, other rows are queries.
+        elif (
+            path != corpus
+            if corpus is not None and reader.format == "rows"
+            else not reader.may_read(path)
         ):
             self.skipped[suffix(entry.name)] += 1
         else:
-            self.files.append(FoundFile(path, entry_id, readable(entry.path), format))
+            self.files.append(SourceFile(path, entry_id, readable(entry.path), reader))
 
     def _may_follow(self, entry: os.DirEntry[str]) -> bool:
         target = os.path.realpath(entry.path)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
@@ -94,6 +97,11 @@ class Writer(Protocol):
         """The vectors this store already has for these passage content hashes."""
         ...
 
+    def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        """Keep new vectors (rows) for passages with these content hashes, so that a build that
+        is killed before it stages them need not embed them again."""
+        ...
+
     def keep(self, document_id: str) -> None:
         """This document is unchanged: it stays (or its staged version is taken)."""
         ...
@@ -131,6 +139,22 @@ class Writer(Protocol):
     ) -> None: ...
 
 
+@runtime_checkable
+class DirectScores(Protocol):
+    """A store that scores given passages faster than by searching among them."""
+
+    def score_passages(
+        self, vector: Vectors | None, terms: Sequence[str], keys: Sequence[Key], where: Filter
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+        """Whether each passage is there and passes the filter, its cosine, and its BM25 over
+        the terms; the values that both searches return."""
+        ...
+
+    def terms_held(self, keys: Sequence[Key], terms: Sequence[str]) -> Mapping[Key, frozenset[str]]:
+        """Those of these terms that each passage holds; missing passages are left out."""
+        ...
+
+
 class Store(KnowledgeStore, Protocol):
     """A place that holds passages and finds them. Safe to use from several threads."""
 
@@ -138,6 +162,11 @@ class Store(KnowledgeStore, Protocol):
 
     def version(self) -> str:
         """``info().version`` alone: cheap, because every search asks for it."""
+        ...
+
+    def languages(self) -> Mapping[str, int]:
+        """The number of documents per language, most first; "" where it is not known. Cheap,
+        because every search asks for it."""
         ...
 
     def vector_search(

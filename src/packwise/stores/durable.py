@@ -7,10 +7,13 @@ import os
 import secrets
 import shutil
 import sqlite3
+import stat
+import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from packwise.errors import StoreBusy, StoreError, StoreFull
 
@@ -18,30 +21,47 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _PROBE_BYTES = 8 << 20
 
 
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a regular file for reading; a link, a pipe or a device raises ``OSError``."""
+    if sys.platform == "win32":
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+        handle = os.open(path, os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT)
+    else:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def out_of_handles(error: OSError) -> bool:
+    """Whether a file could not be opened because too many are open already."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 def sync_file(path: Path) -> None:
     """Flush a file, or a folder's list of names, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    if sys.platform == "win32" and path.is_dir():
+        return  # Windows flushes no folders, and a file only through a handle that may write.
+    descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def link_tree(source: Path, target: Path) -> None:
+def link_files(source: Path, target: Path, names: Iterable[str]) -> None:
     """A second folder with the same files; they share their bytes where the disk allows.
 
-    Only for files that are replaced or removed but never written in place. Lock files stay
-    behind.
+    Only for files that are replaced or removed but never written in place.
     """
-
-    def link_or_copy(file: str, copy: str) -> None:
+    target.mkdir()
+    for name in names:
         try:
-            os.link(file, copy)
-        except OSError:
-            shutil.copyfile(file, copy)
-
-    ignore = shutil.ignore_patterns("*.lock")
-    shutil.copytree(source, target, copy_function=link_or_copy, ignore=ignore)
+            os.link(source / name, target / name, follow_symlinks=False)
+        except (OSError, NotImplementedError):
+            shutil.copyfile(source / name, target / name, follow_symlinks=False)
 
 
 class PreparedFile:
@@ -93,7 +113,8 @@ def raise_if_full(folder: Path, error: Exception) -> None:
     place = next(place for place in (folder, *folder.absolute().parents) if place.is_dir())
     try:
         with tempfile.TemporaryFile(dir=place) as probe:
-            os.posix_fallocate(probe.fileno(), 0, _PROBE_BYTES)
+            probe.write(bytes(_PROBE_BYTES))
+            probe.flush()
     except OSError as trouble:
         if trouble.errno in _NO_ROOM:
             raise _full(folder) from error

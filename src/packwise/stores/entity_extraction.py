@@ -8,7 +8,7 @@ that the store remembers, are all found again by the next commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -24,6 +24,7 @@ from packwise.language.names import (
     KeyMatcher,
     Kind,
     name_key,
+    phrases,
     title_aliases,
 )
 
@@ -68,7 +69,7 @@ class PassageFindings:
 
 
 def find_in_passage(
-    passage: Passage, aliases: AliasIndex, extraction: Extraction | None = None
+    passage: Passage, aliases: KeyMatcher, extraction: Extraction | None = None
 ) -> PassageFindings:
     """What the rules find in a passage, and what a language model read in it beyond that."""
     mentions = {
@@ -203,6 +204,20 @@ def update_entities(tables: EntityTables, before: Titles | None, added: Iterable
             if alias in aliases
         ],
     )
+
+
+def find_in_new_passages(
+    passages: Iterable[tuple[int, Passage, Extraction | None]],
+    aliases_among: Callable[[Sequence[str]], Iterable[str]],
+) -> Iterator[tuple[int, PassageFindings]]:
+    """What is found in passages while no title in the store has changed.
+
+    ``aliases_among`` says which of some keys are aliases, so that a few passages do not need
+    those of all titles.
+    """
+    for key, passage, extraction in passages:
+        aliases = KeyMatcher(aliases_among(phrases(passage.text, len(passage.text))))
+        yield key, find_in_passage(passage, aliases, extraction)
 
 
 def check_extractions(

@@ -306,12 +306,12 @@ PLACED = """JOIN {t}passages AS p ON p.key = x.passage
     JOIN {t}documents AS d ON d.key = p.document"""
 _FACTS = f"""SELECT e.name, x.text, {PLACE} FROM {{t}}facts AS x
     JOIN {{t}}entities AS e ON e.key = x.entity {PLACED}"""
-_KEY_RANGE = range(-(2**63), 2**63)
+KEY_RANGE = range(-(2**63), 2**63)
 
 
 def integers(keys: Iterable[Key]) -> list[int]:
     """Those keys that can be a store's with SQL."""
-    return [key for key in keys if isinstance(key, int) and key in _KEY_RANGE]
+    return [key for key in keys if isinstance(key, int) and key in KEY_RANGE]
 
 
 class SqlKnowledge:

@@ -12,6 +12,7 @@ from pathlib import Path
 from packwise.errors import StoreMissing, UsageError
 from packwise.settings import data_folder
 from packwise.stores.base import Store
+from packwise.stores.replacing import recover
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _POSTGRES = ("postgresql://", "postgres://")
@@ -39,8 +40,11 @@ def pack_folder(argument: str) -> Path:
             f"no store can be opened at {argument!r}", fix="name a pack folder or an installed pack"
         )
     folder = Path(argument).expanduser()
-    if not folder.exists() and is_pack_name(argument) and installed(argument).is_dir():
-        return installed(argument)
+    if not folder.exists() and is_pack_name(argument):
+        if not installed(argument).is_dir():
+            recover(installed(argument).parent)
+        if installed(argument).is_dir():
+            return installed(argument)
     return folder
 
 
@@ -58,6 +62,15 @@ def _kuzu_path(argument: str) -> Path | None:
         return place
     holds_one = (place / _KUZU_FILE).exists() and not (place / "pack.sqlite").exists()
     return place / _KUZU_FILE if holds_one else None
+
+
+def exists(argument: str) -> bool:
+    """Whether an argument is the address of a server's store, or names a pack or Kuzu file."""
+    if argument.startswith((*_POSTGRES, "qdrant+http://", "qdrant+https://", "kuzu:")):
+        return True
+    if not argument.strip() or _SCHEME.match(argument):
+        return False
+    return (pack_folder(argument) / "pack.sqlite").is_file() or _kuzu_path(argument) is not None
 
 
 def same_store(one: str, other: str) -> bool:

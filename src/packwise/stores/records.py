@@ -6,16 +6,20 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
 from packwise.errors import EmbedderMismatch, StoreError
 from packwise.language.names import Extraction
+from packwise.reading.passage_reading import stored_reading
 from packwise.stores.checks import storable
 from packwise.stores.entity_extraction import extraction_payload, read_extraction
 
 ACL = "acl"
 """The metadata key that holds the groups that may see a document, separated by commas."""
+
+_MOST_PAYLOAD = 512 << 20
+"""Bytes that a staged document may unpack to: twice the longest text."""
 
 LinkParts = tuple[str, str, int, str]
 """Href, anchor, start and kind of a link."""
@@ -25,8 +29,8 @@ LinkParts = tuple[str, str, int, str]
 class PassageRecord:
     """What a passage adds to its document; the text is a slice of the document's.
 
-    ``url`` is ``None`` where it is the document's. ``layout`` holds its lead and blocks as
-    JSON; it is empty where they are not known.
+    ``url`` is ``None`` where it is the document's. ``layout`` holds its lead, blocks, place and
+    reading as JSON; it is empty where they are not known.
     """
 
     position: int
@@ -39,7 +43,8 @@ class PassageRecord:
 
 
 def groups(metadata: Mapping[str, str]) -> list[str]:
-    """The groups that may see a document; none means everyone."""
+    """The groups that may see a document; none means everyone (``checked_document`` refuses a
+    list that names none)."""
     names = (name.strip() for name in metadata.get(ACL, "").split(","))
     return list(dict.fromkeys(name for name in names if name))
 
@@ -49,26 +54,33 @@ def checked_document(
 ) -> tuple[Document, list[PassageRecord]]:
     """The document and its passages, ready to store. Raises ``StoreError`` where a passage
     does not belong to the document, ``EmbedderMismatch`` where another embedder read it."""
+    if any(key.lower() == ACL for key in document.metadata) and not groups(document.metadata):
+        raise StoreError(
+            f"{document.id}: its access list names no group, so everyone could see it",
+            fix=f'give "{ACL}" the groups that may see it, separated by commas',
+        )
+    stored = _storable_document(document)
     records: dict[int, PassageRecord] = {}
     for passage in passages:
         _check_passage(document, passage, embedder_version)
         if passage.order_index in records:
             raise StoreError(f"{document.id}: two passages have order {passage.order_index}")
+        path, text = tuple(map(storable, passage.section_path)), storable(passage.text)
+        as_stored = replace(passage, doc_title=stored.title, section_path=path, text=text)
         records[passage.order_index] = PassageRecord(
             passage.order_index,
-            tuple(map(storable, passage.section_path)),
+            path,
             passage.start,
             passage.end,
             passage.content_hash,
             None if passage.url == document.url else storable(passage.url),
-            layout_text(passage),
+            layout_text(as_stored),
         )
-    return _storable_document(document), list(records.values())
+    return stored, list(records.values())
 
 
 def passage_of(document: Document, record: PassageRecord, embedder_version: str) -> Passage:
     """The passage that a record of a document stands for."""
-    lead, blocks = read_layout(record.layout)
     return Passage(
         id=passage_id(document.id, record.position),
         document=document.id,
@@ -83,8 +95,7 @@ def passage_of(document: Document, record: PassageRecord, embedder_version: str)
         url=document.url if record.url is None else record.url,
         lang=document.lang,
         metadata=document.metadata,
-        lead=lead,
-        blocks=blocks,
+        **read_layout(record.layout),
     )
 
 
@@ -145,8 +156,15 @@ def pack_payload(
 def unpack_payload(
     document_id: str, source_hash: str, payload: bytes
 ) -> tuple[Document, list[PassageRecord], list[Extraction]]:
-    """The inverse of ``pack_payload``."""
-    content = json.loads(zlib.decompress(payload))
+    """The inverse of ``pack_payload``. Raises ``ValueError`` and the like on anything else."""
+    unpacking = zlib.decompressobj()
+    try:
+        packed = unpacking.decompress(payload, _MOST_PAYLOAD)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not unpacking.eof:
+        raise ValueError("what was staged is incomplete or too large")
+    content = json.loads(packed)
     document = Document(
         id=document_id,
         source_hash=source_hash,
@@ -183,18 +201,31 @@ def read_links(text: str) -> list[LinkParts]:
     return [(href, anchor, start, kind) for href, anchor, start, kind in json.loads(text)]
 
 
+_NO_LAYOUT: tuple[Any, ...] = ("", (), "", "")
+
+
+class PassageLayout(TypedDict):
+    """The fields of a passage that are stored as one text."""
+
+    lead: str
+    blocks: tuple[Block, ...]
+    place: str
+    reading: str
+
+
 def layout_text(passage: Passage) -> str:
-    """The lead and the blocks of a passage as JSON; empty if there is neither."""
-    if not passage.lead and not passage.blocks:
-        return ""
-    rows = [storable(passage.lead), block_rows(passage.blocks)]
+    """The lead, the blocks, the place and the reading of a passage as JSON."""
+    lead = storable(passage.lead)
+    reading = stored_reading(replace(passage, lead=lead))
+    rows = [lead, block_rows(passage.blocks), storable(passage.place), reading]
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
 
 
-def read_layout(text: str) -> tuple[str, tuple[Block, ...]]:
-    """The inverse of ``layout_text``."""
-    lead, rows = json.loads(text) if text else ("", ())
-    return lead, read_blocks(rows)
+def read_layout(text: str) -> PassageLayout:
+    """The inverse of ``layout_text``; earlier builds stored less, or nothing at all."""
+    rows: list[Any] = json.loads(text) if text else []
+    lead, blocks, place, reading = [*rows, *_NO_LAYOUT[len(rows) :]]
+    return PassageLayout(lead=lead, blocks=read_blocks(blocks), place=place, reading=reading)
 
 
 def block_rows(blocks: Iterable[Block]) -> list[list[Any]]:

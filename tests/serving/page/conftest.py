@@ -2,23 +2,18 @@
 
 import contextlib
 import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import dataclass, field
 
 import pytest
 
 from messages_api import ModelServer
 from packwise.packs.build import build_pack
-from tests_world import PATIENCE
+from page_server import MILLISECONDS, Running
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
-MILLISECONDS = PATIENCE * 1000
 POISON = (
     """# <script>window.stung = 1</script> Wasps
 
@@ -44,44 +39,6 @@ The path of the swarm is /srv/"""
     + """queen and nobody has followed it to its end, \u202etxt.exe\u202c says the beekeeper.
 """
 )
-
-
-@dataclass
-class Running:
-    """A `packwise serve` process."""
-
-    arguments: list[str]
-    environment: dict[str, str]
-    url: str = ""
-    process: subprocess.Popen[str] | None = None
-
-    def start(self, port: int = 0) -> "Running":
-        command = [sys.executable, "-m", "packwise", "serve", *self.arguments, "--port", str(port)]
-        self.process = subprocess.Popen(
-            command,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        said = self.process.stdout.readline()
-        found = re.search(r"http://[\d.]+:(\d+)", said)
-        assert found, f"the server did not start: {said}"
-        self.url = f"http://localhost:{found[1]}"
-        return self
-
-    @property
-    def port(self) -> int:
-        return int(self.url.rpartition(":")[2])
-
-    def stop(self, how: int = signal.SIGTERM) -> None:
-        if self.process is not None:
-            self.process.send_signal(how)
-            self.process.wait(PATIENCE)
-            if self.process.stdout is not None:
-                self.process.stdout.close()
-            self.process = None
 
 
 @pytest.fixture(scope="session")

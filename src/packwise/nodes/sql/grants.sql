@@ -1,12 +1,14 @@
--- Step 1 of nodes: what the application's role may do. It owns nothing.
+-- Functions of nodes: what a role that works with nodes may do. It owns nothing.
 --
 -- Parameters: role, role_name (the same as text).
 
 REVOKE ALL ON knowledge_nodes, knowledge_groups, knowledge_postings, knowledge_terms,
-    knowledge_totals, packwise_settings FROM PUBLIC;
+    knowledge_totals, knowledge_relevance, packwise_settings FROM PUBLIC;
+-- Everyone sees only their own.
+GRANT SELECT ON knowledge_bindings TO PUBLIC;
 GRANT SELECT, INSERT, UPDATE, DELETE ON knowledge_nodes, knowledge_groups, knowledge_postings,
     knowledge_terms, knowledge_totals TO {role};
-GRANT SELECT ON packwise_settings TO {role};
+GRANT SELECT ON packwise_settings, packwise_migrations, knowledge_relevance TO {role};
 
 DO $$
 DECLARE
@@ -15,11 +17,12 @@ DECLARE
 BEGIN
     FOR found IN
         SELECT p.oid::regprocedure::text FROM pg_proc AS p
-        WHERE p.pronamespace = current_schema()::regnamespace AND p.proname = ANY (ARRAY[
+        WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname = ANY (ARRAY[
             'packwise_words', 'packwise_tenants', 'packwise_sum_totals', 'packwise_nodes_added',
             'packwise_nodes_removed', 'packwise_nodes_changed', 'packwise_nodes_emptied',
-            'packwise_node_touched', 'packwise_band', 'packwise_keyword_leg',
-            'packwise_vector_leg', 'packwise_search_nodes', 'hybrid_search_nodes'])
+            'packwise_node_touched', 'packwise_embedded_text', 'packwise_band',
+            'packwise_keyword_leg', 'packwise_vector_leg', 'packwise_search_nodes',
+            'hybrid_search_nodes'])
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', found);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', found, role);

@@ -1,32 +1,35 @@
--- Step 1 of nodes: the best nodes by BM25, with what is needed to score other nodes.
+-- Functions of nodes: the best nodes by BM25, with what is needed to score other nodes.
 --
 -- Up to 30,000 postings, counting them all is as fast as asking pg_textsearch, and it does not
 -- read other tenants' nodes on the way.
 --
+-- n and total are the nodes searched and their terms.
+--
 -- Parameters: language, k1, b, textsearch (whether the server has pg_textsearch).
 
-CREATE FUNCTION packwise_keyword_leg(query_text text, groups integer[], most integer,
-        tenant_ids text[], node_types text[], dataset_names text[])
+CREATE OR REPLACE FUNCTION packwise_keyword_leg(query_text text, groups integer[], n bigint,
+        total bigint, most integer, tenant_ids text[], node_types text[], dataset_names text[])
     RETURNS TABLE (node_id integer, score double precision, bound double precision,
         terms text[], weights double precision[], average double precision)
     LANGUAGE plpgsql STABLE SECURITY INVOKER ROWS 100 SET search_path FROM CURRENT
     SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-    n bigint; total bigint; average double precision; bound double precision;
+    average double precision; bound double precision;
     terms text[]; weights double precision[]; postings bigint; candidates integer[];
 BEGIN
-    SELECT sum(t.nodes), sum(t.terms) INTO n, total
-        FROM knowledge_totals AS t WHERE t.group_id = ANY (groups);
-    SELECT array_agg(u.lexeme) INTO terms FROM (SELECT lexeme FROM unnest(to_tsvector(
-        {language}::regconfig, packwise_words(left(coalesce(query_text, ''), 20000))))
-        LIMIT 512) AS u;
-    IF coalesce(n, 0) = 0 OR terms IS NULL THEN
+    terms := (tsvector_to_array(to_tsvector({language}::regconfig,
+        packwise_words(left(coalesce(query_text, ''), 20000)))))[1:512];
+    IF coalesce(n, 0) = 0 OR terms = '{}' THEN
         RETURN;
     END IF;
     average := greatest(total, 1)::double precision / n;
     -- A term that no node contains has the highest weight: no node can be a perfect match then.
-    SELECT array_agg(w.term), array_agg(w.weight), sum(w.held) INTO terms, weights, postings FROM (
+    -- The bound is the score of a text that contains every term at saturation and nothing else:
+    -- each term accounts for its share of the length.
+    SELECT array_agg(w.term), array_agg(w.weight), sum(w.held), sum(w.weight)
+        / (1 + {k1}::double precision * {b}::double precision * cardinality(terms) / average)
+        INTO terms, weights, postings, bound FROM (
         SELECT q.term, coalesce(d.held, 0) AS held,
             ln(1 + (n - coalesce(d.held, 0) + 0.5) / (coalesce(d.held, 0) + 0.5))
             ::double precision * ({k1}::double precision + 1) AS weight
@@ -35,10 +38,6 @@ BEGIN
             WHERE t.group_id = ANY (groups) AND t.term = ANY (terms) GROUP BY t.term
         ) AS d USING (term)
     ) AS w;
-    -- The score of a text that contains every term at saturation and nothing else: each term
-    -- accounts for its share of the length.
-    SELECT sum(w) / (1 + {k1}::double precision * {b}::double precision * cardinality(terms)
-        / average) INTO bound FROM unnest(weights) AS w;
     IF {textsearch} AND postings >= 30000 AND 4 * n >= (SELECT c.reltuples FROM pg_class AS c
             WHERE c.oid = 'knowledge_nodes'::regclass) THEN
         EXECUTE 'SELECT array_agg(c.node_id) FROM (SELECT k.node_id FROM knowledge_nodes AS k
@@ -46,8 +45,8 @@ BEGIN
                 AND ($4 IS NULL OR k.dataset_name = ANY ($4))
                 ORDER BY k.indexed_text <@> to_bm25query(packwise_words($1),
                     ''idx_knowledge_nodes_bm25'') LIMIT $5) AS c'
-            INTO candidates USING query_text, tenant_ids, node_types, dataset_names, 2 * most;
-        IF coalesce(cardinality(candidates), 0) < 2 * most THEN
+            INTO candidates USING query_text, tenant_ids, node_types, dataset_names, 2 * most::bigint;
+        IF coalesce(cardinality(candidates), 0) < 2 * most::bigint THEN
             candidates := NULL;
         END IF;
     END IF;

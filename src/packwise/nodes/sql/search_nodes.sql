@@ -1,26 +1,36 @@
--- Step 1 of nodes: hybrid search with every score and filter that Packwise needs.
+-- Functions of nodes: hybrid search with every score and filter that Packwise needs.
 --
 -- Parameters: dim, k1, b.
 
-CREATE FUNCTION packwise_search_nodes(query_text text, query_embedding vector,
+CREATE OR REPLACE FUNCTION packwise_search_nodes(query_text text, query_embedding vector,
         tenant_ids text[], node_types text[], dataset_names text[], top_k integer,
-        bm25_weight double precision, vector_weight double precision, fusion text, exact boolean)
+        bm25_weight double precision, vector_weight double precision, min_score double precision,
+        fusion text, exact boolean)
     RETURNS TABLE (node_id integer, bm25_score double precision, vector_score double precision,
         keyword_score double precision, combined_score double precision,
-        final_score double precision)
+        relevance double precision, final_score double precision)
     LANGUAGE plpgsql STABLE SECURITY INVOKER ROWS 20 SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan AS $$
+    SET plan_cache_mode = force_custom_plan SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-    groups integer[];
-    depth integer := greatest(100, least(2 * top_k, top_k + 1000));
+    groups integer[]; all_nodes bigint; all_terms bigint; all_vectors bigint;
+    depth integer := least(greatest(100, least(2 * top_k::bigint, top_k::bigint + 1000)),
+        2147483647);
     by_keyword double precision; by_vector double precision;
 BEGIN
     IF vector_dims(query_embedding) <> {dim} THEN
         RAISE EXCEPTION 'expected {dim} dimensions, not %', vector_dims(query_embedding)
             USING ERRCODE = 'data_exception';
     END IF;
-    PERFORM set_config('jit', 'off', true);
+    IF NOT coalesce(bm25_weight >= 0 AND vector_weight >= 0
+        AND bm25_weight + vector_weight BETWEEN 1e-300 AND 1e300, false)
+    THEN
+        RAISE EXCEPTION 'weights must be finite, 0 or more, and not both 0'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    IF NOT coalesce(min_score BETWEEN 0 AND 1, false) THEN
+        RAISE EXCEPTION 'min_score must be 0 to 1' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
     node_types := nullif(node_types, '{}'::text[]);
     dataset_names := nullif(dataset_names, '{}'::text[]);
     SELECT array_agg(g.group_id) INTO groups FROM knowledge_groups AS g
@@ -30,9 +40,11 @@ BEGIN
     IF groups IS NULL OR coalesce(top_k, 0) <= 0 THEN
         RETURN;
     END IF;
+    SELECT sum(t.nodes), sum(t.terms), sum(t.vectors) INTO all_nodes, all_terms, all_vectors
+        FROM knowledge_totals AS t WHERE t.group_id = ANY (groups);
     -- A leg without a query has no weight.
-    by_keyword := CASE WHEN coalesce(query_text, '') = '' THEN 0 ELSE greatest(bm25_weight, 0) END;
-    by_vector := CASE WHEN query_embedding IS NULL THEN 0 ELSE greatest(vector_weight, 0) END;
+    by_keyword := CASE WHEN coalesce(query_text, '') = '' THEN 0 ELSE bm25_weight END;
+    by_vector := CASE WHEN query_embedding IS NULL THEN 0 ELSE vector_weight END;
     IF by_keyword + by_vector = 0 THEN
         by_keyword := (coalesce(query_text, '') <> '')::integer;
         by_vector := (query_embedding IS NOT NULL)::integer;
@@ -42,11 +54,11 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH keyword AS MATERIALIZED (
-        SELECT * FROM packwise_keyword_leg(query_text, groups, depth, tenant_ids, node_types,
-            dataset_names) WHERE coalesce(query_text, '') <> ''
+        SELECT * FROM packwise_keyword_leg(query_text, groups, all_nodes, all_terms, depth,
+            tenant_ids, node_types, dataset_names) WHERE coalesce(query_text, '') <> ''
     ), near AS MATERIALIZED (
-        SELECT * FROM packwise_vector_leg(query_embedding, groups, depth, tenant_ids, node_types,
-            dataset_names, exact) WHERE query_embedding IS NOT NULL
+        SELECT * FROM packwise_vector_leg(query_embedding, all_vectors, depth, tenant_ids,
+            node_types, dataset_names, exact) WHERE query_embedding IS NOT NULL
     ), query_terms AS MATERIALIZED (
         SELECT bound, terms, weights, average FROM keyword LIMIT 1
     ), only_near AS MATERIALIZED (
@@ -66,8 +78,9 @@ BEGIN
         SELECT w.node_id, w.score FROM keyword AS w WHERE w.node_id IS NOT NULL
         UNION ALL SELECT c.node_id, c.score FROM completed AS c
     ), cosine AS (
-        SELECT n.node_id, n.score FROM near AS n
-        UNION ALL SELECT k.node_id, 1 - (k.embedding <=> query_embedding)
+        SELECT n.node_id, n.score, n.node_type, n.embedder_version FROM near AS n
+        UNION ALL SELECT k.node_id, 1 - (k.embedding <=> query_embedding), k.node_type,
+            k.embedder_version
         FROM knowledge_nodes AS k WHERE query_embedding IS NOT NULL AND k.node_id = ANY (ARRAY(
             SELECT w.node_id FROM keyword AS w
             WHERE NOT EXISTS (SELECT FROM near AS n WHERE n.node_id = w.node_id)))
@@ -75,7 +88,7 @@ BEGIN
         SELECT node_id, coalesce(b.score, 0) AS raw, c.score AS near,
             least(1, coalesce(b.score / nullif((SELECT t.bound FROM query_terms AS t), 0), 0))
                 AS share,
-            least(1, greatest(0, coalesce(c.score, 0))) AS clipped,
+            least(1, greatest(0, coalesce(c.score, 0))) AS clipped, c.node_type, c.embedder_version,
             coalesce(1.0 / (60 + row_number() OVER (ORDER BY b.score DESC NULLS LAST, node_id))
                 * (b.score IS NOT NULL)::integer, 0) AS keyword_rank,
             coalesce(1.0 / (60 + row_number() OVER (ORDER BY c.score DESC NULLS LAST, node_id))
@@ -86,8 +99,19 @@ BEGIN
             AS combined, (by_keyword * l.keyword_rank + by_vector * l.vector_rank)
             / (by_keyword + by_vector) AS reciprocal
         FROM both_legs AS l
+    ), best AS (
+        SELECT s.*, (CASE WHEN fusion = 'rrf' THEN s.reciprocal ELSE s.combined END)
+            ::double precision AS final
+        FROM scored AS s ORDER BY final DESC, s.node_id
+        LIMIT CASE WHEN min_score = 0 THEN top_k END
     )
-    SELECT s.node_id, s.raw, s.near, s.share, s.combined,
-        (CASE WHEN fusion = 'rrf' THEN s.reciprocal ELSE s.combined END)::double precision
-    FROM scored AS s ORDER BY 6 DESC, s.node_id LIMIT top_k;
+    -- The probability is that of a map fitted for the node's type and embedder, else unknown.
+    SELECT s.node_id, s.raw, s.near, s.share, s.combined, r.relevance, s.final
+    FROM best AS s LEFT JOIN knowledge_relevance AS m ON coalesce(query_text, '') <> ''
+        AND query_embedding IS NOT NULL AND m.node_type = s.node_type
+        AND m.embedder_version = s.embedder_version
+    CROSS JOIN LATERAL (SELECT 1 / (1 + exp(-(m.bias + m.keyword * s.share + m.vector * s.near
+        + m.bend * greatest(s.near - m.bend_at, 0)))) AS relevance) AS r
+    WHERE min_score = 0 OR coalesce(r.relevance, s.combined) >= min_score
+    ORDER BY s.final DESC, s.node_id LIMIT top_k;
 END $$;

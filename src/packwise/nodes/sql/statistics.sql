@@ -1,9 +1,9 @@
--- Step 1 of nodes: triggers that keep groups, postings, terms and totals right under insert,
+-- Functions of nodes: triggers that keep groups, postings, terms and totals right under insert,
 -- update, delete and truncate.
 --
 -- They add and remove rows but never change one, so that writers do not wait for each other.
 
-CREATE FUNCTION packwise_sum_totals() RETURNS void LANGUAGE plpgsql SECURITY INVOKER
+CREATE OR REPLACE FUNCTION packwise_sum_totals() RETURNS void LANGUAGE plpgsql SECURITY INVOKER
     SET search_path FROM CURRENT AS $$
 DECLARE
     crowded integer;
@@ -33,12 +33,12 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION packwise_nodes_added() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
+CREATE OR REPLACE FUNCTION packwise_nodes_added() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
     SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO knowledge_groups (tenant_id, dataset_name, node_type)
         SELECT DISTINCT tenant_id, dataset_name, node_type FROM added
-        ON CONFLICT DO NOTHING;
+        ORDER BY tenant_id, dataset_name, node_type ON CONFLICT DO NOTHING;
     WITH terms AS MATERIALIZED (
         SELECT g.group_id, a.node_id, u.lexeme, coalesce(cardinality(u.positions), 1) AS frequency,
             sum(coalesce(cardinality(u.positions), 1)) OVER (PARTITION BY a.node_id) AS length
@@ -59,7 +59,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION packwise_nodes_removed() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
+CREATE OR REPLACE FUNCTION packwise_nodes_removed() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
     SET search_path FROM CURRENT AS $$
 BEGIN
     WITH gone AS (
@@ -80,12 +80,12 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION packwise_nodes_changed() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
+CREATE OR REPLACE FUNCTION packwise_nodes_changed() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
     SET search_path FROM CURRENT AS $$
 BEGIN
     INSERT INTO knowledge_groups (tenant_id, dataset_name, node_type)
         SELECT DISTINCT tenant_id, dataset_name, node_type FROM added
-        ON CONFLICT DO NOTHING;
+        ORDER BY tenant_id, dataset_name, node_type ON CONFLICT DO NOTHING;
     -- Only nodes whose text, tenant, data set or type changed.
     WITH gone AS (
         DELETE FROM knowledge_postings AS p
@@ -128,19 +128,62 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION packwise_nodes_emptied() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
+CREATE OR REPLACE FUNCTION packwise_nodes_emptied() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER
     SET search_path FROM CURRENT AS $$
 BEGIN
     TRUNCATE knowledge_postings, knowledge_terms, knowledge_totals;
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION packwise_node_touched() RETURNS trigger LANGUAGE plpgsql SECURITY INVOKER AS $$
+-- What is embedded of a node: as KnowledgeNode.embedded_text.
+CREATE OR REPLACE FUNCTION packwise_embedded_text(node knowledge_nodes) RETURNS text
+    LANGUAGE sql IMMUTABLE AS $$
+    SELECT concat_ws(' ', nullif(node.title, ''), nullif(node.summary, ''),
+        coalesce(nullif(node.content_description, ''),
+            CASE WHEN node.node_type <> 'qa_example' THEN nullif(node.content, '') END)) $$;
+
+CREATE OR REPLACE FUNCTION packwise_node_touched() RETURNS trigger
+    LANGUAGE plpgsql SECURITY INVOKER SET search_path FROM CURRENT AS $$
+DECLARE
+    size integer := length(NEW.title) + length(NEW.summary) + length(NEW.content_description)
+        + length(NEW.content) + 3;
+    changed boolean := true;
 BEGIN
-    NEW.updated_at := now();
+    IF TG_OP = 'UPDATE' THEN
+        NEW.updated_at := now();
+        changed := (NEW.title, NEW.summary, NEW.content_description, NEW.content)
+            IS DISTINCT FROM (OLD.title, OLD.summary, OLD.content_description, OLD.content);
+        -- Packwise sets the hash of what it writes. A change by any other client leaves it: then
+        -- the next import has to write the node again, and a vector of the old text is no use.
+        IF NEW.content_hash = OLD.content_hash AND (changed OR (NEW.dataset_name, NEW.node_type,
+            NEW.metadata) IS DISTINCT FROM (OLD.dataset_name, OLD.node_type, OLD.metadata))
+        THEN
+            NEW.content_hash := '';
+            IF NEW.embedding IS NOT DISTINCT FROM OLD.embedding
+                AND packwise_embedded_text(NEW) IS DISTINCT FROM packwise_embedded_text(OLD)
+            THEN
+                NEW.embedding := NULL;
+                NEW.embedder_version := '';
+            END IF;
+        END IF;
+    END IF;
+    -- Splitting words at most doubles a text.
+    IF changed AND size > 100000 THEN
+        size := length(packwise_words(NEW.title || ' ' || NEW.summary || ' '
+            || NEW.content_description || ' ' || NEW.content));
+        IF size > 200000 THEN
+            RAISE EXCEPTION 'the text of the node "%" has % characters, and 200000 can be searched',
+                left(NEW.title, 60), size USING ERRCODE = 'string_data_right_truncation';
+        END IF;
+    END IF;
     RETURN NEW;
 END $$;
 
+DROP TRIGGER IF EXISTS packwise_added ON knowledge_nodes;
+DROP TRIGGER IF EXISTS packwise_changed ON knowledge_nodes;
+DROP TRIGGER IF EXISTS packwise_removed ON knowledge_nodes;
+DROP TRIGGER IF EXISTS packwise_emptied ON knowledge_nodes;
+DROP TRIGGER IF EXISTS packwise_touched ON knowledge_nodes;
 CREATE TRIGGER packwise_added AFTER INSERT ON knowledge_nodes
     REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION packwise_nodes_added();
 CREATE TRIGGER packwise_changed AFTER UPDATE ON knowledge_nodes
@@ -150,5 +193,5 @@ CREATE TRIGGER packwise_removed AFTER DELETE ON knowledge_nodes
     REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION packwise_nodes_removed();
 CREATE TRIGGER packwise_emptied AFTER TRUNCATE ON knowledge_nodes
     FOR EACH STATEMENT EXECUTE FUNCTION packwise_nodes_emptied();
-CREATE TRIGGER packwise_touched BEFORE UPDATE ON knowledge_nodes
+CREATE TRIGGER packwise_touched BEFORE INSERT OR UPDATE ON knowledge_nodes
     FOR EACH ROW EXECUTE FUNCTION packwise_node_touched();

@@ -24,18 +24,21 @@ export function useKey(key) {
   sessionStorage.setItem(KEY, key);
 }
 
-async function send(path, { body, signal, method } = {}) {
+export const currentKey = () => sessionStorage.getItem(KEY);
+
+async function send(path, { body, file, signal, method } = {}) {
   for (;;) {
     const key = sessionStorage.getItem(KEY);
     const headers = {};
     if (key) headers.Authorization = `Bearer ${key}`;
     if (body) headers["Content-Type"] = "application/json";
+    if (file) headers["Content-Type"] = "application/octet-stream";
     let response;
     try {
       response = await fetch(path, {
         method: method ?? (body ? "POST" : "GET"),
         headers,
-        body: body ? JSON.stringify(body) : undefined,
+        body: file ?? (body ? JSON.stringify(body) : undefined),
         signal,
       });
     } catch (error) {
@@ -69,7 +72,7 @@ function apiErrorOf(detail, status, wait) {
   if (status >= 500) {
     return new ApiError(code, "The server could not answer.", { status, fix: message ? sentence(message) : null });
   }
-  return new ApiError(code, sentence(message || `The server refused the request (${status}).`), { status });
+  return new ApiError(code, sentence(message || `The server refused the request (${status}).`), { status, fix: status === 403 && fix ? sentence(fix) : null });
 }
 
 const sentence = (text) => {
@@ -94,12 +97,22 @@ const query = (values) => {
 };
 const path = (name) => name.split("/").map(encodeURIComponent).join("/");
 
-export const stores = () => json("/v1/stores").then((found) => found.stores);
+export const stores = () => json("/v1/stores");
 export const search = (body, signal) => json("/v1/search", { body, signal });
 export const ask = (body, signal) => json("/v1/ask", { body, signal });
 export const articles = (values, signal) => json(`/v1/articles${query(values)}`, { signal });
 export const graph = (around, store, limit, signal) => json(`/v1/graph${query({ around, store, limit })}`, { signal });
 export const report = () => json("/v1/report");
+export const feedback = (body) => json("/v1/feedback", { body });
+
+export const newUpload = () => json("/v1/uploads", { method: "POST" });
+export const uploadFile = (upload, name, file) => json(`/v1/uploads/${upload}/${path(name)}`, { method: "PUT", file });
+export const createStore = (body) => json("/v1/stores", { body });
+export const storeFiles = (store) => json(`/v1/stores/${encodeURIComponent(store)}/files`);
+export const changeStore = (store, body) => json(`/v1/stores/${encodeURIComponent(store)}/files`, { body });
+export const renameStore = (store, name) => json(`/v1/stores/${encodeURIComponent(store)}`, { method: "PATCH", body: { name } });
+export const deleteStore = (store) => json(`/v1/stores/${encodeURIComponent(store)}`, { method: "DELETE" });
+export const job = (id) => json(`/v1/jobs/${id}`);
 
 const articleCache = new Map();
 
@@ -113,6 +126,9 @@ export function article(name, store) {
   }
   return articleCache.get(at);
 }
+
+/** Forget the articles of before, as a pack has changed. */
+export const forgetArticles = () => articleCache.clear();
 
 /** The events of a streamed answer: `{event, data}`. */
 export async function* stream(body, signal) {
@@ -139,6 +155,7 @@ export async function* stream(body, signal) {
         const at = line.indexOf(": ");
         if (at > 0) read[line.slice(0, at)] = line.slice(at + 2);
       }
+      if (!read.data) continue; // A comment, sent so that the connection stays open.
       const data = JSON.parse(read.data);
       if (read.event === "error") throw apiErrorOf(data.error ?? {}, 500, null);
       if (read.event === "answer") ended = true;

@@ -1,46 +1,52 @@
-// The question, the answer as it is written, and how it was found.
+// Conversations: questions, their answers, and those of before.
 
-import * as api from "./api.js";
-import { answerGraph, graphView } from "./neighbourhood.js";
-import { budget } from "./budget.js";
-import { confidence } from "./confidence.js";
-import { clear, count, el, percent, plural, time } from "./dom.js";
-import { rankChart } from "./rank_chart.js";
-import { notice } from "./notice.js";
-import { openArticle, openPassage, safeLink } from "./panel.js";
-import { colour, loadCandidates, mergeCandidates, sectionText } from "./candidates.js";
-import { prose } from "./prose.js";
+import { conversation, conversations, forget, keep, newId } from "./conversations.js";
+import { clear, el, plural } from "./dom.js";
 import { questionBox } from "./question.js";
-import { settingsForm } from "./settings.js";
-import { stageRow } from "./stages.js";
+import { settingsForm, settingsOf } from "./settings.js";
+import { turn } from "./turn.js";
+import { emptyStart } from "./uploads.js";
+
+const LONGEST_TITLE = 80;
 
 export function mount(root, page) {
   const { box, set } = questionBox({
     id: "question", name: "q", placeholder: "What do you want to know?", "aria-label": "Question", "aria-keyshortcuts": "/",
   }, () => submit());
   const go = el("button", { type: "submit", class: "main" }, "Ask");
-  const form = settingsForm("with", { fields: ["graph", "rerank", "fusion", "mode", "policy", "expansion", "max_results"] });
-  const extractive = el("input", { type: "checkbox", id: "with-extractive" });
+  const form = settingsForm("with", { changed: () => settingsChanged() });
+  const extractive = el("input", { type: "checkbox", id: "with-extractive", onchange: () => settingsChanged() });
   const title = el("h1", {});
   const about = el("p", { class: "about soft" });
   const examples = el("div", { class: "examples" });
-  const result = el("div", { class: "result", hidden: true });
-  const extra = {};
-  let running = null;
-  let last = null;
+  const list = el("ol", { class: "turns" });
+  const past = el("ul", { class: "past" });
+  const start = el("div", {});
+  const history = el("aside", { class: "history", "aria-label": "Conversations" },
+    el("a", { class: "button new", href: "#/ask" }, "New question"), past);
+  const older = el("details", { class: "older", hidden: true }, el("summary", {}, "Conversations"));
+  const wide = matchMedia("(min-width: 60rem)");
+  const placeHistory = () => (wide.matches ? frame.prepend(history) : older.append(history));
+  const frame = el("div", { class: "chat-frame" },
+    el("div", { class: "chat" }, older,
+      el("div", { class: "hero" }, title, about), start, list,
+      el("form", { class: "question", role: "search", onsubmit: (event) => { event.preventDefault(); submit(); } },
+        el("div", { class: "box" }, box, el("kbd", { class: "slash", "aria-hidden": "true" }, "/"), go),
+        el("details", { class: "with" }, el("summary", {}, "Settings"),
+          el("div", { class: "fields" }, form.rows,
+            el("div", { class: "field check" }, extractive, el("label", { for: "with-extractive" }, "Sentences only, no language model"),
+              el("p", { class: "help" }, "Quotes the documents instead of writing a text about them."))))),
+      examples));
+  root.append(frame);
+  placeHistory();
+  wide.addEventListener("change", placeHistory);
 
-  root.append(
-    el("div", { class: "hero" }, title, about),
-    el("form", { class: "question", role: "search", onsubmit: (event) => { event.preventDefault(); submit(); } },
-      el("div", { class: "box" }, box, el("kbd", { class: "slash", "aria-hidden": "true" }, "/"), go),
-      el("details", { class: "with" }, el("summary", {}, "Settings"),
-        el("div", { class: "fields" }, form.rows,
-          el("div", { class: "field check" }, extractive, el("label", { for: "with-extractive" }, "Sentences only, no language model"))))),
-    examples, result);
+  let current = null; // {id, title, store, turns: [{question, body, answer, judged}]}
+  let shown = [];
 
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || root.hidden) return;
-    if (event.target.closest("input, textarea, select, dialog")) return;
+    if (event.target.closest("input, textarea, select")) return;
     event.preventDefault();
     box.focus();
     box.select();
@@ -49,221 +55,199 @@ export function mount(root, page) {
   function setAsked(yes) {
     root.classList.toggle("asked", yes);
     examples.hidden = yes;
-    result.hidden = !yes;
+    box.placeholder = yes ? "Ask a follow-up" : "What do you want to know?";
   }
+
+  const settings = () => ({ ...form.read(), ...(extractive.checked ? { extractive: true } : {}) });
 
   function submit() {
     const question = box.value.trim();
-    if (!question) return box.focus();
-    for (const name of Object.keys(extra)) delete extra[name];
-    page.go("ask", { q: question });
-    run(question);
+    if (!question || !page.store) return box.focus();
+    set("");
+    begin(question);
   }
 
-  async function run(question) {
-    running?.abort();
-    running = new AbortController();
-    const { signal } = running;
-    last = question;
-    const body = { question, store: page.store.name, ...form.read(), ...extra };
-    if (extractive.checked) body.extractive = true;
+  function begin(question) {
+    if (!current) {
+      clear(list);
+      shown = [];
+      current = { id: newId(), title: question.slice(0, LONGEST_TITLE), store: page.store.name, turns: [] };
+    }
     setAsked(true);
-    const written = el("div", { class: "answer", "aria-live": "polite", "aria-busy": "true", "aria-label": "Answer" }, el("p", { class: "waiting soft" }, "Searching…"));
-    const aside = el("aside", { class: "sources", "aria-label": "Sources" });
-    const meta = el("p", { class: "meta soft" });
-    const below = el("div", { class: "trace" });
-    const stop = el("button", { type: "button", class: "quiet", onclick: () => running.abort() }, "Stop");
-    clear(result, el("div", { class: "answered" }, el("div", {}, written, meta, stop), aside), below);
-    page.announce("Searching for an answer.");
-
-    let text = "";
-    let pieces = 0;
-    try {
-      for await (const { event, data } of api.stream(body, signal)) {
-        if (event === "piece") {
-          text += data.text;
-          pieces += 1;
-          clear(written, prose(text, (number) => el("span", { class: "cite" }, number)));
-          if (pieces === 1) headline(written);
-        } else if (event === "answer") {
-          written.setAttribute("aria-busy", "false");
-          stop.remove();
-          answered(data, body, { written, aside, meta, below, signal });
-          // Highlight a short answer only if it came in one piece: a longer one must not jump at its end.
-          if (pieces <= 1) headline(written);
-        }
-      }
-    } catch (error) {
-      stop.remove();
-      written.setAttribute("aria-busy", "false");
-      if (error.name === "AbortError") {
-        if (running.signal === signal) meta.textContent = "Stopped.";
-        written.querySelector(".waiting")?.remove();
-        return;
-      }
-      if (!(error instanceof api.ApiError)) throw error;
-      if (!text) clear(written);
-      written.after(notice(error, () => run(question)));
-    }
+    add({ question, body: body(current.turns), answer: null, judged: null }).ask();
+    showAddress();
   }
 
-  function answered(answer, body, { written, aside, meta, below, signal }) {
-    const cited = new Map(answer.citations.map((citation) => [citation.marker, citation]));
-    const quotes = new Map(answer.citations.map((citation) => [citation.marker, sentence(answer.answer, citation)]));
-    const openCitation = (citation) =>
-      openPassage({ ...citation, section: citation.section_path, quote: citation.text, sentence: quotes.get(citation.marker) }, answer.store);
-    const gated = answer.query_type === "confidence_gated_fallback";
-    clear(written, prose(answer.answer, (number) => {
-      const citation = cited.get(number);
-      return citation && el("button", {
-        type: "button", class: `cite ${colour(number)}`, "aria-label": `Source ${number}: ${citation.title}`, onclick: () => openCitation(citation),
-      }, number);
-    }));
-    written.classList.toggle("gated", gated);
-    const took = answer.trace.stages.reduce((sum, stage) => sum + stage.ms, 0);
-    const own = gated && answer.answered_by !== "none" ? " from its own knowledge, because the pack does not cover the question" : "";
-    const by = { extractive: "From the documents", none: gated ? "Held back by the confidence gate" : "No answer" }[answer.answered_by] ?? `Written by ${answer.answered_by}${own}`;
-    const spent = answer.token_usage.api_calls ? `, ${count(answer.token_usage.input_tokens)} tokens in and ${count(answer.token_usage.output_tokens)} out` : "";
-    clear(meta, `${by}${spent}. ${time(took)}.`);
-    if (!gated) meta.prepend(el("span", { class: `certainty ${answer.certainty}` }, answer.certainty === "likely" ? "Likely right" : "Unsure"), ` ${percent(answer.probability)}. `);
-    for (const line of answer.degraded) meta.after(el("p", { class: "degraded" }, line.charAt(0).toUpperCase() + line.slice(1)));
-    clear(aside, answer.citations.length
-      ? [el("h2", {}, answer.citations.length === 1 ? "Source" : "Sources"), el("ol", {}, answer.citations.map((citation) => el("li", {},
-          el("button", { type: "button", class: "source", onclick: () => openCitation(citation) },
-            el("span", { class: `chip ${colour(citation.marker)}` }, citation.marker),
-            el("span", {}, el("b", {}, citation.title), el("span", { class: "soft path" }, sectionText(citation.section_path)), el("span", { class: "excerpt" }, excerpt(citation, quotes.get(citation.marker))))),
-          safeLink(citation.url) ? el("a", { class: "small", href: citation.url, target: "_blank", rel: "noreferrer noopener" }, "original page") : null)))]
-      : [el("h2", {}, "Sources"), el("p", { class: "soft" }, gated ? `None: ${answer.gate.calibrated ? "the answer is too unlikely to be in this pack" : "nothing in this pack is close enough to the question"}.` : "None.")]);
-    page.announce(gated ? "The question was held back." : `Answered from ${plural(answer.citations.length, "source")}.`);
-    if (answer.entities.length || answer.facts.length) meta.after(namesAndFacts(answer));
-    showTrace(answer, body, below, signal);
+  function body(turns) {
+    const earlier = turns.map((entry) => entry.answer?.question ?? entry.question);
+    return { store: page.store.name, ...settings(), ...(earlier.length ? { earlier: earlier.slice(-16) } : {}) };
   }
 
-  function namesAndFacts({ entities, facts }) {
-    return el("details", { class: "known" }, el("summary", {}, "Names and facts in the passages"),
-      el("ul", { class: "tags" }, entities.map((name) => el("li", {}, name))),
-      facts.length ? el("ul", { class: "fact-list" }, facts.map((fact) => el("li", {}, fact))) : null);
-  }
-
-  async function showTrace(answer, body, below, signal) {
-    const part = (id, title, ...content) => el("section", { class: "part", id, "aria-labelledby": `${id}-title` }, el("h3", { id: `${id}-title` }, title), content);
-    const open = (passage) => openPassage(passage, answer.store);
-    // Placeholders as high as their content, so that the text below does not jump.
-    const chartPlace = el("div", { class: "placeholder placeholder-ranks" });
-    const budgetPlace = el("div", { class: "placeholder placeholder-budget" });
-    const graphPlace = el("div", { class: "placeholder placeholder-graph" });
-    const gated = !answer.trace.packing;
-    clear(below,
-      el("div", { class: "trace-head" }, el("h2", {}, "How it was found"),
-        el("a", { class: "button", href: `#/compare?${new URLSearchParams({ q: body.question })}` }, "Compare settings"),
-        el("button", { type: "button", class: "quiet", onclick: () => save(answer) }, "Save as JSON")),
-      part("stages", "Steps", stageRow(answer.trace.stages)),
-      part("candidates", gated ? "Closest passages" : "Candidates", chartPlace),
-      gated ? null : part("budget", "Token budget", budgetPlace),
-      part("confidence", "Confidence", confidence(answer, (value) => { extra.threshold = value; run(last); })),
-      gated ? null : part("neighbourhood", "Related articles", graphPlace));
-    // If the search behind the answer fails, its candidates are shown without their ranks.
-    let view = mergeCandidates(answer, null);
-    try {
-      view = await loadCandidates(answer, body, signal);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof api.ApiError)) throw error;
-      chartPlace.before(notice(error));
-    }
-    clear(chartPlace, rankChart(view, open));
-    if (gated) return;
-    clear(budgetPlace, budget(view, {
-      open,
-      repack: async (tokens) => {
-        const repacked = await api.ask({ ...body, budget: tokens, extractive: true }, signal);
-        return loadCandidates(repacked, body, signal);
+  /** Add a turn to the conversation and show it, and how it was found if `opened`. */
+  function add(entry, opened = false) {
+    const at = current.turns.push(entry) - 1;
+    const conversationOf = current;
+    const made = turn(entry.question, entry.body, {
+      page,
+      opened,
+      done: (answer) => {
+        entry.answer = answer;
+        save(conversationOf);
+        if (current === conversationOf) showAddress();
       },
-      use: (tokens) => { extra.budget = tokens; run(last); },
-    }));
-    try {
-      clear(graphPlace, graphView(await answerGraph(view, answer.store, signal), (document, title) => openArticle(document, title, answer.store)));
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof api.ApiError)) throw error;
-      clear(graphPlace, notice(error));
-    }
+      again: (values) => repeat(at, values),
+      link: () => new URL(linkOf(entry), location.href).href,
+      judged: (verdict) => {
+        entry.judged = verdict;
+        save(conversationOf);
+      },
+    });
+    shown[at] = made;
+    list.append(made.node);
+    if (at) made.node.scrollIntoView({ block: "start" });
+    else scrollTo(0, 0);
+    return made;
   }
 
-  async function suggest(store) {
-    clear(examples);
+  /** Ask a turn again, with these settings or those of the form. */
+  function repeat(at, values) {
+    for (const [name, value] of Object.entries(values)) form.set(name, value);
+    const entry = current.turns[at];
+    // What came after it rested on the answer that goes now.
+    for (const made of shown.slice(at)) {
+      made.stop();
+      made.node.remove();
+    }
+    shown.length = at;
+    current.turns.length = at;
+    add({ question: entry.question, body: body(current.turns), answer: null, judged: null }, Object.keys(values).length > 0).ask();
+    showAddress();
+  }
+
+  function settingsChanged() {
+    if (current?.turns.length) repeat(current.turns.length - 1, {});
+  }
+
+  /** The address of a question that asks the same of the same pack anywhere. */
+  function linkOf(entry) {
+    const { earlier, store, ...chosen } = entry.body;
+    return page.address("ask", { store, q: entry.answer?.question ?? entry.question, ...chosen });
+  }
+
+  function showAddress() {
+    const last = current.turns.at(-1);
+    const { earlier, store, ...chosen } = last.body;
+    page.go("ask", { store, q: last.answer?.question ?? last.question, ...chosen, c: current.id }, current.turns.length > 1 || last.answer);
+  }
+
+  async function save(entry) {
+    await keep({ ...entry, at: Date.now(), turns: entry.turns.filter((held) => held.answer) });
+    await showPast();
+  }
+
+  async function showPast() {
+    const held = await conversations();
+    history.classList.toggle("none", !held.length);
+    older.hidden = !held.length;
+    clear(past, held.map((entry) => pastRow(entry)));
+  }
+
+  function pastRow(entry) {
+    const last = entry.turns.at(-1);
+    const tools = el("div", { class: "past-tools", hidden: true });
+    const more = el("button", { type: "button", class: "icon plain", "aria-label": `Change ${entry.title}`, "aria-expanded": "false", onclick: () => {
+      tools.hidden = !tools.hidden;
+      more.setAttribute("aria-expanded", String(!tools.hidden));
+    } }, "⋯");
+    const rename = () => {
+      const field = el("input", { type: "text", maxlength: LONGEST_TITLE, value: entry.title, "aria-label": "Name of the conversation" });
+      clear(tools, el("form", { onsubmit: async (event) => {
+        event.preventDefault();
+        if (!field.value.trim()) return;
+        await keep({ ...entry, title: field.value.trim() });
+        if (current?.id === entry.id) current.title = field.value.trim();
+        await showPast();
+      } }, field, el("button", { type: "submit", class: "quiet" }, "Save")));
+      field.focus();
+    };
+    tools.append(
+      el("button", { type: "button", class: "quiet", onclick: rename }, "Rename"),
+      el("button", { type: "button", class: "quiet", onclick: async () => {
+        await forget(entry.id);
+        if (current?.id === entry.id) location.hash = "#/ask";
+        await showPast();
+      } }, "Delete"));
+    return el("li", {},
+      el("div", { class: "past-row" },
+        el("a", { href: page.address("ask", { store: entry.store, q: last?.answer.question, c: entry.id }), "aria-current": current?.id === entry.id ? "true" : null },
+          el("span", { class: "past-title" }, entry.title), el("span", { class: "soft small" }, `${entry.store} · ${plural(entry.turns.length, "question")}`)), more),
+      tools);
+  }
+
+  /** Show a conversation of before; nothing is asked. */
+  function reopen(entry) {
+    stopAll();
+    current = { ...entry, turns: [] };
+    shown = [];
+    clear(list);
+    setAsked(true);
+    for (const held of entry.turns) add({ ...held }).show(held.answer, true, held.judged);
+    form.use(page.store.defaults, settingsOf(entry.turns.at(-1)?.body ?? {}));
+    extractive.checked = Boolean(entry.turns.at(-1)?.body.extractive);
+  }
+
+  function stopAll() {
+    for (const made of shown) made.stop();
+  }
+
+  function suggest(store) {
     title.textContent = `Ask ${store.name}`;
     about.textContent = store.documents === null
       ? "Answers come from its documents, with their sources."
-      : `${plural(store.documents, "article")}, ${plural(store.passages, "passage")}, ${plural(store.links, "link")}. Answers come from these, with their sources.`;
-    const { articles } = await api.articles({ store: store.name, limit: 3 });
-    const made = await Promise.all(articles.map((entry) => api.article(entry.id, store.name)));
-    if (page.store !== store) return;
-    const asked = made.map((article) => {
-      const headings = article.sections.map((section) => section.path.at(-1)).filter((heading) => heading && heading.length > 6 && heading !== article.title);
-      const heading = headings.find((text) => text.split(" ").length >= 3) ?? headings[0];
-      return heading ? `${article.title}: ${heading.charAt(0).toLowerCase()}${heading.slice(1)}` : article.title;
-    });
+      : `Answers come from its ${plural(store.documents, "document")}, with their sources.`;
+    const asked = store.questions ?? [];
     clear(examples, asked.length ? el("span", { class: "soft" }, "Try") : null,
-      asked.map((text) => el("button", { type: "button", class: "example", onclick: () => { set(text); submit(); } }, text)));
+      asked.slice(0, 4).map((text) => el("button", { type: "button", class: "example", onclick: () => begin(text) }, text)));
   }
 
   return {
-    show({ q }) {
-      if (q && q !== last) {
-        set(q);
-        run(q);
-      } else if (!q && last) {
-        running?.abort();
-        last = null;
-        set("");
-        setAsked(false);
+    async show(values) {
+      if (!page.store) {
+        root.classList.add("empty");
+        clear(start, emptyStart(page));
+        return;
       }
-      if (!q) box.focus({ preventScroll: true });
+      root.classList.remove("empty");
+      clear(start);
+      const { c, q } = values;
+      if (c && c === current?.id) return;
+      const before = current;
+      const held = c ? await conversation(c) : undefined;
+      await showPast();
+      if (current !== before) return; // A question was asked meanwhile.
+      // A conversation can be read when its pack has gone.
+      if (held && (held.store === page.store.name || !page.stores.some((store) => store.name === held.store))) {
+        reopen(held);
+        await showPast();
+      } else if (q) {
+        stopAll();
+        current = null;
+        form.use(page.store.defaults, settingsOf(values));
+        extractive.checked = values.extractive === "true";
+        begin(q);
+      } else {
+        stopAll();
+        current = null;
+        shown = [];
+        clear(list);
+        setAsked(false);
+        box.focus({ preventScroll: true });
+        await showPast();
+      }
     },
     store(store) {
       form.use(store.defaults);
-      for (const name of Object.keys(extra)) delete extra[name];
-      suggest(store).catch((error) => {
-        if (!(error instanceof api.ApiError)) throw error;
-        clear(examples); // Asking a question will show the error.
-      });
-      if (last && !root.hidden) run(last);
-      else last = null; // Asked in another store: ask again when this view is shown.
+      suggest(store);
     },
   };
-}
-
-/** Highlight a short answer that comes before its sentence. */
-function headline(written) {
-  const paragraphs = written.querySelectorAll(":scope > p");
-  if (paragraphs.length > 1 && paragraphs[0].textContent.length < 60) paragraphs[0].classList.add("short");
-}
-
-/** The whole answer with its trace, as a file. */
-function save(answer) {
-  const address = URL.createObjectURL(new Blob([JSON.stringify(answer, null, 2)], { type: "application/json" }));
-  el("a", { href: address, download: `answer-${answer.trace_id}.json` }).click();
-  URL.revokeObjectURL(address);
-}
-
-/** The sentence of a source that the answer quotes before citing it; "" if it uses other words. */
-function sentence(answer, citation) {
-  for (const line of answer.split("\n")) {
-    let from = 0;
-    for (const mark of line.matchAll(/\s*\[(\d+)\]/g)) {
-      const quote = line.slice(from, mark.index).replace(/^[\s\-*•]+/, "").trim();
-      from = mark.index + mark[0].length;
-      if (Number(mark[1]) === citation.marker && quote.length > 20 && citation.text.includes(quote)) return quote;
-    }
-  }
-  return "";
-}
-
-/** The start of a source, or the text around the quoted sentence. */
-function excerpt(citation, quote) {
-  const at = quote ? citation.text.indexOf(quote) : 0;
-  if (at < 120) return citation.text;
-  const start = citation.text.indexOf(" ", at - 60) + 1;
-  return `… ${citation.text.slice(start)}`;
 }

@@ -107,6 +107,9 @@ export const colour = (marker) => (marker === null || marker === undefined ? "c-
 
 export const sectionText = (section) => section.filter(Boolean).join(" › ");
 
+/** A section and the place in its file; "lines 12-19" stays on one line. */
+export const whereIn = (section, place) => [section, section && place ? " · " : "", place ? el("span", { class: "one-line" }, place) : null];
+
 /** Title, section and number, as a row shows them. */
 export const nameParts = (passage) => {
   const section = sectionText(passage.section);

@@ -4,8 +4,9 @@ import * as api from "./api.js";
 import { clear, count, el, plural, percent, time, srOnly } from "./dom.js";
 import { notice } from "./notice.js";
 import { openPassage } from "./panel.js";
+import { numbered } from "./evidence.js";
 import { colour, inContext, inFinalOrder, loadCandidates, nameParts } from "./candidates.js";
-import { prose } from "./prose.js";
+import { markdown } from "./markdown.js";
 import { questionBox } from "./question.js";
 import { settingsForm } from "./settings.js";
 import { REASONS } from "./labels.js";
@@ -57,14 +58,14 @@ export function mount(root, page) {
     running?.abort();
     running = new AbortController();
     const { signal } = running;
-    page.go("compare", { q: question });
+    page.go("compare", { store: page.store.name, q: question });
     clear(result, el("p", { class: "soft" }, "Asking both…"));
     page.announce("Asking with both settings.");
     try {
       const sides = await Promise.all(forms.map(async (form) => {
         const body = { question, store: page.store.name, ...form.read(), ...(write.checked ? {} : { extractive: true }) };
         const answer = await api.ask(body, signal);
-        return loadCandidates(answer, body, signal);
+        return loadCandidates(numbered(answer), body, signal);
       }));
       if (!signal.aborted) clear(result, summary(sides), el("div", { class: "sides" }, sides.map((view, index) => column(view, sides[1 - index], index))));
       page.announce("Both have answered.");
@@ -81,7 +82,7 @@ export function mount(root, page) {
     const same = textOnly(sides[0].answer) === textOnly(sides[1].answer);
     const changed = forms[0].names.filter((name) => forms[0].value(name) !== forms[1].value(name));
     const facts = [
-      changed.length ? `${changed.map((name) => forms[0].label(name)).join(", ")} ${changed.length === 1 ? "differs" : "differ"}.` : "The settings are the same.",
+      changed.length ? `${changed.map((name) => `“${forms[0].label(name)}”`).join(", ").replace(/, (?=[^,]*$)/, " and ")} ${changed.length === 1 ? "differs" : "differ"}.` : "The settings are the same.",
       same ? " The answer is the same." : " The answers differ.",
       ` ${plural(both, "passage")} in both contexts, ${held[0].size - both} only in A, ${held[1].size - both} only in B.`,
     ];
@@ -103,7 +104,7 @@ export function mount(root, page) {
     ];
     return el("section", { class: "side-column", "aria-label": `Side ${side}` },
       el("h2", {}, el("span", { class: `side side-${side}` }, side), " ", changedText(index)),
-      el("div", { class: `answer small-answer${differs ? " differs" : ""}` }, prose(answer.answer, (number) => el("span", { class: `cite ${colour(number)}` }, number))),
+      el("div", { class: `answer small-answer${differs ? " differs" : ""}` }, markdown(answer.answer, (number) => el("span", { class: `cite ${colour(number)}` }, number))),
       el("dl", { class: "facts" }, facts.map(([name, value, theirValue]) => el("div", { class: theirValue !== null && theirValue !== value ? "differs" : null }, el("dt", {}, name), el("dd", {}, value)))),
       el("h3", {}, "Final order"),
       el("ol", { class: "ranked" }, inFinalOrder(view).slice(0, LISTED).map((passage) => ranked(passage, others.get(passage.id), answer.store))));

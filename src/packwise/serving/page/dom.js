@@ -1,6 +1,7 @@
 // Elements and numbers. Text from documents is inserted as text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 function fill(node, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
@@ -20,6 +21,9 @@ export const el = (tag, props, ...children) => fill(document.createElement(tag),
 
 /** An SVG element. */
 export const svg = (tag, props, ...children) => fill(document.createElementNS(SVG, tag), props, children);
+
+/** A MathML element. */
+export const math = (tag, props, ...children) => fill(document.createElementNS(MATHML, tag), props, children);
 
 export const clear = (node, ...children) => {
   node.replaceChildren(...children.flat(Infinity).filter(Boolean));

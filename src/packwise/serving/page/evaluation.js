@@ -71,12 +71,12 @@ function differenceTable(differences) {
   const x = (value) => 100 + (value / limit) * 94;
   return el("section", { class: "part" },
     el("h2", {}, "Paired differences"),
-    el("p", { class: "soft" }, "The mean with its 95% interval. If the interval excludes zero, the difference is significant."),
+    el("p", { class: "soft" }, "The mean with its 95% interval. A difference is called reliable if p is below 0.05 and the interval excludes zero; otherwise it may be chance."),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paired differences" }, el("table", { class: "figures" },
-      el("thead", {}, el("tr", {}, [["variants"], ["metric"], ["difference", "num"], ["interval"], ["p", "num"], ["wins / ties / losses", "num"]].map(([name, kind]) => el("th", { scope: "col", class: kind }, name)))),
+      el("thead", {}, el("tr", {}, [["variants"], ["metric"], ["difference", "num"], ["interval"], ["p", "num"], ["verdict"], ["wins / ties / losses", "num"]].map(([name, kind]) => el("th", { scope: "col", class: kind }, name)))),
       el("tbody", {}, differences.map((entry) => {
         const [low, high] = entry.interval;
-        const significant = low > 0 || high < 0;
+        const significant = (low > 0 || high < 0) && entry.p_value < 0.05;
         const sign = (value) => `${value >= 0 ? "+" : "−"}${Math.abs(value).toFixed(3)}`;
         return el("tr", { class: significant ? "significant" : null },
           el("th", { scope: "row" }, `${entry.a} − ${entry.b}`), el("td", {}, entry.metric),
@@ -84,6 +84,7 @@ function differenceTable(differences) {
           el("td", {}, svg("svg", { viewBox: "0 0 200 16", width: 200, height: 16, class: "interval", "aria-hidden": "true" },
             svg("line", { class: "zero", x1: 100, x2: 100, y1: 0, y2: 16 }), svg("line", { class: "range", x1: x(low), x2: x(high), y1: 8, y2: 8 }), svg("circle", { cx: x(entry.difference), cy: 8, r: 3.5 }))),
           el("td", { class: "num" }, entry.p_value < 0.001 ? "< 0.001" : entry.p_value.toFixed(3)),
+          el("td", {}, significant ? "reliable" : "may be chance"),
           el("td", { class: "num" }, `${entry.wins} / ${entry.ties} / ${entry.losses}`));
       })))));
 }

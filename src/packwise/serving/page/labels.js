@@ -71,7 +71,7 @@ export function stageNote(stage) {
   if (name === "documents") return `${stage.articles} articles, ${stage.passages} passages`;
   if (name === "packing") return `${stage.tokens} of ${stage.budget} tokens`;
   if (name === "synthesis") return stage.model ?? "";
-  if (name === "extract") return stage.sentences === 1 ? "1 sentence" : `${stage.sentences} sentences`;
+  if (name === "extract") return stage.sentences === undefined ? "" : stage.sentences === 1 ? "1 sentence" : `${stage.sentences} sentences`;
   if (name === "expansion") return `${(stage.alternatives ?? []).length} phrasings`;
   if (name === "cache") return stage.hit ? "from the cache" : "";
   return "";

@@ -1,37 +1,59 @@
-// The page: the current view, the current store, and the API key if the server requires one.
+// The page: the current view, the current pack, and the API key if the server requires one.
 
 import * as api from "./api.js";
+import * as ask from "./ask.js";
+import * as compare from "./compare.js";
+import * as documents from "./documents.js";
+import * as evaluation from "./evaluation.js";
+import * as search from "./search.js";
 import { clear, el } from "./dom.js";
 import { notice } from "./notice.js";
+import { dropped } from "./uploads.js";
 
-const VIEWS = {
-  ask: () => import("./ask.js"),
-  compare: () => import("./compare.js"),
-  browse: () => import("./browse.js"),
-  evaluation: () => import("./evaluation.js"),
-};
-const NAMES = { ask: "Ask", compare: "Compare", browse: "Browse", evaluation: "Evaluation" };
+const VIEWS = { ask, search, documents, compare, evaluation };
+const NAMES = { ask: "Ask", search: "Search", documents: "Documents", compare: "Compare", evaluation: "Evaluation" };
+const OLD_NAMES = { browse: "documents" };
 const mountedViews = new Map();
 const announcer = document.getElementById("announcer");
 const noticeArea = document.getElementById("notice");
-let stores = [];
 
 const page = {
   store: null,
+  stores: [],
+  canCreate: false,
+  fileBytes: 0,
   announce(text) {
     announcer.textContent = text;
   },
-  go(view, values = {}) {
-    const set = Object.entries(values).filter(([, value]) => value);
-    const hash = `#/${view}${set.length ? `?${new URLSearchParams(set)}` : ""}`;
-    if (location.hash !== hash) history.pushState(null, "", hash);
+  address(view, values = {}) {
+    const set = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false);
+    return `#/${view}${set.length ? `?${new URLSearchParams(set)}` : ""}`;
+  },
+  /** Show an address; `instead` of the current one in the history. */
+  go(view, values = {}, instead = false) {
+    const hash = page.address(view, values);
+    if (location.hash !== hash) history[instead ? "replaceState" : "pushState"](null, "", hash);
     markCurrent(view);
+  },
+  /** Read the packs again after one was made, changed, renamed or deleted. */
+  async reload(name) {
+    api.forgetArticles();
+    await load();
+    await selectStore(name);
+    const { view, values } = currentRoute();
+    if (values.store && values.store !== page.store?.name) page.go(view, { store: page.store?.name }, true);
+    await show();
+  },
+  /** Say something that outlasts the view. */
+  notify(...content) {
+    clear(noticeArea, el("div", { class: "notice", role: "status" }, content));
   },
 };
 
 function currentRoute() {
   const [, name, values] = /^#\/(\w+)(?:\?(.*))?$/.exec(location.hash) ?? [];
-  return { view: name in VIEWS ? name : "ask", values: Object.fromEntries(new URLSearchParams(values ?? "")) };
+  const view = OLD_NAMES[name] ?? name;
+  return { view: view in VIEWS ? view : "ask", values: Object.fromEntries(new URLSearchParams(values ?? "")) };
 }
 
 function markCurrent(view) {
@@ -42,47 +64,54 @@ function markCurrent(view) {
   document.title = `${NAMES[view]} · Packwise`;
 }
 
+function mounted(view) {
+  if (!mountedViews.has(view)) {
+    mountedViews.set(view, VIEWS[view].mount(document.getElementById(view), page));
+    if (page.store) mountedViews.get(view).store?.(page.store);
+  }
+  return mountedViews.get(view);
+}
+
 async function show() {
   const { view, values } = currentRoute();
   markCurrent(view);
-  if (!page.store) return;
-  if (!mountedViews.has(view)) {
-    mountedViews.set(view, VIEWS[view]().then((module) => {
-      const mounted = module.mount(document.getElementById(view), page);
-      mounted.store?.(page.store);
-      return mounted;
-    }));
+  const wanted = page.stores.find((store) => store.name === values.store);
+  if (values.store && !wanted) {
+    clear(noticeArea, notice({ message: `This server has no pack named ${values.store}.`, fix: "The link may be from another server." }));
+    if (values.q && !values.c) return;
+  } else {
+    clear(noticeArea);
   }
-  let mounted;
-  try {
-    mounted = await mountedViews.get(view);
-  } catch (error) {
-    if (!(error instanceof TypeError) || !/import|module/i.test(error.message)) throw error;
-    mountedViews.delete(view);
-    // A browser may remember a failed import: only a reload tries it again.
-    clear(noticeArea, notice({ message: "This part of the page could not be loaded.", fix: "Is packwise serve still running?" }, () => location.reload()));
-    return;
-  }
-  if (currentRoute().view !== view) return;
+  if (wanted && wanted.name !== page.store?.name) await selectStore(wanted.name);
   for (const name of Object.keys(VIEWS)) document.getElementById(name).hidden = name !== view;
-  mounted.show(values);
+  await mounted(view).show(values);
 }
 
 async function selectStore(name) {
-  page.store = stores.find((store) => store.name === name) ?? stores[0];
-  sessionStorage.setItem("packwise.store", page.store.name);
-  for (const mounted of mountedViews.values()) (await mounted).store?.(page.store);
+  page.store = page.stores.find((store) => store.name === name) ?? page.stores[0] ?? null;
+  if (page.store) sessionStorage.setItem("packwise.store", page.store.name);
+  showStores();
+  for (const view of mountedViews.values()) if (page.store) view.store?.(page.store);
+}
+
+/** Another pack was chosen: what is shown belongs to the one before. */
+async function switchStore(name) {
+  await selectStore(name);
+  const { view, values } = currentRoute();
+  const kept = view === "documents" ? {} : { q: view === "ask" ? undefined : values.q };
+  page.go(view, { ...kept, store: name });
+  await show();
 }
 
 function showStores() {
   const place = document.getElementById("store");
-  if (stores.length < 2) {
-    clear(place, el("span", { class: "soft" }, page.store.name));
+  if (page.stores.length < 2) {
+    clear(place, el("span", { class: "soft" }, page.store?.name ?? ""));
     return;
   }
-  clear(place, el("label", { class: "sr-only", for: "store-name" }, "Store"),
-    el("select", { id: "store-name", onchange: (event) => selectStore(event.target.value) },
-      stores.map((store) => el("option", { value: store.name, selected: store === page.store }, store.name))));
+  clear(place, el("label", { class: "sr-only", for: "store-name" }, "Pack"),
+    el("select", { id: "store-name", onchange: (event) => switchStore(event.target.value) },
+      page.stores.map((store) => el("option", { value: store.name, selected: store === page.store }, store.name))));
 }
 
 api.onKeyRequired((refused) => new Promise((resolve) => {
@@ -99,19 +128,47 @@ api.onKeyRequired((refused) => new Promise((resolve) => {
   field.focus();
 }));
 
+async function load() {
+  const found = await api.stores();
+  page.stores = found.stores;
+  page.canCreate = found.can_create;
+  page.fileBytes = found.file_bytes;
+}
+
 async function start() {
   clear(noticeArea);
   try {
-    stores = await api.stores();
+    await load();
   } catch (error) {
     if (!(error instanceof api.ApiError)) throw error;
     clear(noticeArea, notice(error, start));
     return;
   }
   await selectStore(currentRoute().values.store ?? sessionStorage.getItem("packwise.store"));
-  showStores();
   await show();
 }
+
+// Files may be dropped anywhere.
+const mayDrop = (event) => event.dataTransfer?.types.includes("Files") && (page.canCreate || page.store?.editable);
+addEventListener("dragover", (event) => {
+  if (!mayDrop(event)) return;
+  event.preventDefault();
+  document.body.classList.add("dragging");
+});
+addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) document.body.classList.remove("dragging");
+});
+addEventListener("drop", async (event) => {
+  document.body.classList.remove("dragging");
+  if (!mayDrop(event)) return;
+  event.preventDefault();
+  const files = await dropped(event.dataTransfer);
+  const here = event.target.closest?.(".uploader") ?? document.querySelector("section:not([hidden]) .uploader");
+  if (here) return here.take(files);
+  page.go("documents", { store: page.store?.name });
+  await show();
+  mounted("documents").take(files);
+});
 
 addEventListener("hashchange", show);
 document.querySelector(".skip").addEventListener("click", (event) => {

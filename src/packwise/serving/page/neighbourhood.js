@@ -7,6 +7,7 @@ import { colour, inContext } from "./candidates.js";
 
 const MOST_NAMES = 8;
 const MOST_ARTICLES = 22;
+const MOST_ADDED = 10;
 
 /** The graph of the articles in the context, the cited ones first. */
 export async function answerGraph(view, store, signal) {
@@ -38,35 +39,119 @@ function merged(graphs) {
   return { nodes: [...nodes.values()], edges: [...edges.values()] };
 }
 
+/** The names worth a node of their own: those that are words and not the title of an article. */
+function shownNames(nodes) {
+  const titles = new Set(nodes.filter((node) => node.kind === "article").map((node) => node.label.toLowerCase()));
+  return nodes.filter((node) => node.kind === "name" && cleanName(node.label) && !titles.has(cleanName(node.label).toLowerCase()));
+}
+
 /** The most connected nodes; a name is kept only if articles share it. */
 function pruned(nodes, edges) {
   const degree = new Map();
   for (const { source, target } of edges) for (const id of [source, target]) degree.set(id, (degree.get(id) ?? 0) + 1);
   const degreeOf = (node) => degree.get(node.id) ?? 0;
-  const names = nodes.filter((node) => node.kind === "name" && degreeOf(node) > 1).sort((a, b) => degreeOf(b) - degreeOf(a)).slice(0, MOST_NAMES);
+  const names = shownNames(nodes).filter((node) => degreeOf(node) > 1).sort((a, b) => degreeOf(b) - degreeOf(a)).slice(0, MOST_NAMES);
   const others = nodes.filter((node) => node.kind === "article" && !node.fixed).sort((a, b) => degreeOf(b) - degreeOf(a) || b.pagerank - a.pagerank);
   const kept = [...nodes.filter((node) => node.fixed), ...others.slice(0, MOST_ARTICLES), ...names];
   return { kept, left: nodes.filter((node) => node.kind === "article").length - kept.filter((node) => node.kind === "article").length };
 }
 
-/** The graph as elements; `open(document, title)` shows an article. */
-export function graphView({ nodes: all, edges, markers, left: omitted }, open) {
-  const { kept: nodes, left: dropped } = pruned(all, edges);
-  const left = omitted + dropped;
+const KINDS = [["cited", "in the answer"], ["article", "document"], ["name", "name"], ["line", "link"], ["thin", "mention"]];
+
+/** What the signs mean. */
+function legend(markers, nodes, edges) {
+  const shown = {
+    cited: nodes.some((node) => markers.has(node.document)) && markers.size > 1, article: true, name: nodes.some((node) => node.kind === "name"),
+    line: edges.some((edge) => edge.kind !== "mentions"), thin: edges.some((edge) => edge.kind === "mentions"),
+  };
+  return el("ul", { class: "legend" }, KINDS.filter(([kind]) => shown[kind]).map(([kind, label]) => el("li", {}, el("i", { class: `sign sign-${kind}` }), label)));
+}
+
+/** The graph as elements; `open(document, title)` shows an article. A click on a node adds its own
+ * neighbours. */
+export function graphView({ nodes: first, edges: between, markers, left: omitted }, store, open) {
+  let graph = { nodes: first, edges: between };
+  let kept = pruned(graph.nodes, graph.edges);
+  let left = omitted + kept.left;
+  let nodes = kept.kept;
+  let edges = graph.edges;
   if (nodes.length < 2) return [el("p", { class: "soft alone" }, nodes.length ? "No other article links to it or shares a name with it." : "No articles to show.")];
+  const expanded = new Set(nodes.filter((node) => node.fixed).map((node) => node.id));
   const frame = el("div", { class: "graph" });
   const status = el("p", { class: "graph-status soft", role: "status" });
-  const help = "Dot size shows PageRank. Coloured articles are in the context; rings are names they share. Use the arrow keys to move and Enter to open.";
+  const actions = el("div", { class: "graph-actions" });
+  const signs = el("div", {});
+  const help = "Larger dots are linked more. Click a dot to see its neighbours; drag to move.";
+  const view = { x: 0, y: 0, zoom: 1 };
+  let size = { width: 0, height: 0 };
   status.textContent = help;
   const draw = () => {
-    const wide = Math.max(300, frame.clientWidth || 700);
-    clear(frame, render(wide, wide < 560 ? 420 : 440));
+    const wide = Math.max(260, frame.clientWidth || 700);
+    size = { width: wide, height: wide < 420 ? 320 : 440 };
+    clear(frame, render(size.width, size.height), tools);
+    clear(signs, legend(markers, nodes, edges));
+    look();
   };
+  function look() {
+    const width = size.width / view.zoom;
+    const height = size.height / view.zoom;
+    frame.querySelector("svg").setAttribute("viewBox", `${view.x + (size.width - width) / 2} ${view.y + (size.height - height) / 2} ${width} ${height}`);
+  }
+  function zoom(by) {
+    view.zoom = by ? Math.min(6, Math.max(0.4, view.zoom * by)) : 1;
+    if (!by) view.x = view.y = 0;
+    look();
+  }
+  const control = (label, text, by) => el("button", { type: "button", class: "quiet icon", "aria-label": label, title: label, onclick: () => zoom(by) }, text);
+  const tools = el("div", { class: "graph-tools" }, control("Zoom in", "+", 1.4), control("Zoom out", "−", 1 / 1.4), control("Show all", "⤢", 0));
+  frame.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? 1.15 : 1 / 1.15);
+  }, { passive: false });
+  let dragged = null;
+  frame.addEventListener("pointerdown", (event) => { dragged = { x: event.clientX, y: event.clientY, moved: false }; });
+  frame.addEventListener("pointermove", (event) => {
+    if (!dragged || !event.buttons) return;
+    const [dx, dy] = [event.clientX - dragged.x, event.clientY - dragged.y];
+    if (!dragged.moved && Math.abs(dx) + Math.abs(dy) < 6) return;
+    Object.assign(dragged, { x: event.clientX, y: event.clientY, moved: true });
+    view.x -= dx / view.zoom;
+    view.y -= dy / view.zoom;
+    look();
+  });
+
+  /** Choose a node: what it is, how to open it, and its neighbours. */
+  async function choose(node, description) {
+    status.textContent = description;
+    clear(actions, node.document ? el("button", { type: "button", class: "quiet", onclick: () => open(node.document, node.label) }, `Open ${cut(cleanName(node.label))}`) : null);
+    if (expanded.has(node.id)) return;
+    expanded.add(node.id);
+    try {
+      const more = await api.graph(node.document ?? node.label, store, 24);
+      const joined = merged([{ ...graph, centre: null }, { ...more, centre: null }]);
+      const fixed = new Set(graph.nodes.filter((held) => held.fixed).map((held) => held.id));
+      const names = new Set(shownNames(joined.nodes).map((held) => held.id));
+      const added = more.nodes.filter((held) => (held.kind === "article" || names.has(held.id)) && !nodes.some((shown) => shown.id === held.id)).slice(0, MOST_ADDED);
+      graph = { nodes: joined.nodes.map((held) => ({ ...held, fixed: fixed.has(held.id) })), edges: joined.edges };
+      nodes = [...nodes, ...added];
+      edges = graph.edges;
+      const shown = new Set(nodes.map((held) => held.id));
+      edges = edges.filter((edge) => shown.has(edge.source) && shown.has(edge.target));
+      draw();
+      frame.querySelector(`[data-node="${CSS.escape(node.id)}"]`)?.focus();
+      status.textContent = added.length ? `${description}. ${plural(added.length, "neighbour")} added.` : `${description}. It has no other neighbours.`;
+    } catch (error) {
+      if (!(error instanceof api.ApiError)) throw error;
+      expanded.delete(node.id);
+      status.textContent = error.message;
+    }
+  }
 
   function render(width, height) {
     const most = Math.max(...nodes.map((node) => node.pagerank ?? 0), 1e-9);
     const sized = nodes.map((node) => ({
-      ...node, size: node.kind === "article" ? 4.5 + 9 * Math.sqrt((node.pagerank ?? 0) / most) : 3.2,
+      ...node, label: cleanName(node.label) || node.label, size: node.kind === "article" ? 4.5 + 9 * Math.sqrt((node.pagerank ?? 0) / most) : 3.2,
     }));
     const at = layout(sized, edges, width, height);
     const points = [...at.values()];
@@ -92,14 +177,14 @@ export function graphView({ nodes: all, edges, markers, left: omitted }, open) {
       const near = edges.filter((edge) => edge.source === node.id || edge.target === node.id).length;
       const description = node.kind === "article"
         ? `${node.label}: article, ${plural(node.passages, "passage")}, PageRank ${percent(node.pagerank)}, ${plural(near, "edge")} here`
-        : `${node.label}: a name, in ${plural(node.passages, "passage")}`;
+        : `${node.label}: name, in ${plural(node.passages, "passage")}`;
       const group = svg("g", {
-        class: `node ${node.kind} ${marker ? colour(marker) : ""}`, tabindex: "-1", role: node.kind === "article" ? "button" : "img", "aria-label": description,
-        onfocus: () => highlight(node.id, description), onblur: () => highlight(null, help), onmouseenter: () => highlight(node.id, description), onmouseleave: () => highlight(null, help),
-        onclick: () => node.document && open(node.document, node.label),
+        class: `node ${node.kind} ${marker ? colour(marker) : ""}`, tabindex: "-1", role: "button", "aria-label": node.label, "data-node": node.id,
+        onfocus: () => highlight(node.id, description), onblur: () => highlight(null), onmouseenter: () => highlight(node.id, description), onmouseleave: () => highlight(null),
+        onclick: () => dragged?.moved || choose(node, description),
         onkeydown: (event) => moveFocus(event, point),
       },
-      svg("circle", { class: "halo", cx: point.x, cy: point.y, r: Math.max(14, node.size + 5) }),
+      svg("circle", { class: "halo", cx: point.x, cy: point.y, r: Math.max(20, node.size + 5) }),
       svg("circle", { class: "body", cx: point.x, cy: point.y, r: node.size }),
       svg("text", {
         class: label ? null : "hidden-label", x: label?.x ?? point.x, y: label?.y ?? point.y - node.size - 6, "text-anchor": label?.anchor ?? "middle",
@@ -108,7 +193,7 @@ export function graphView({ nodes: all, edges, markers, left: omitted }, open) {
     }
 
     function highlight(id, description) {
-      status.textContent = description;
+      if (description) status.textContent = description;
       root.classList.toggle("highlighting", id !== null);
       const near = new Set([id]);
       for (const line of root.querySelectorAll("line")) {
@@ -125,9 +210,11 @@ export function graphView({ nodes: all, edges, markers, left: omitted }, open) {
     function moveFocus(event, from) {
       if (event.key === "Enter" || event.key === " ") {
         event.preventDefault();
-        if (from.node.document) open(from.node.document, from.node.label);
+        if (event.key === "Enter" && from.node.document) open(from.node.document, from.node.label);
+        else choose(from.node, `${from.node.label}`);
         return;
       }
+      if (event.key === "+" || event.key === "-") return zoom(event.key === "+" ? 1.4 : 1 / 1.4);
       const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
       if (!direction) return;
       event.preventDefault();
@@ -146,7 +233,7 @@ export function graphView({ nodes: all, edges, markers, left: omitted }, open) {
     }
   }
 
-  const named = nodes.filter((node) => node.kind === "article");
+  const named = () => nodes.filter((node) => node.kind === "article");
   let width = 0;
   new ResizeObserver(() => {
     if (frame.clientWidth && Math.abs(frame.clientWidth - width) > 8) {
@@ -154,13 +241,18 @@ export function graphView({ nodes: all, edges, markers, left: omitted }, open) {
       draw();
     }
   }).observe(frame);
-  return [
-    frame,
-    status,
-    left ? el("p", { class: "soft small" }, `${plural(left, "further article")} not shown.`) : null,
-    el("details", {}, el("summary", {}, `${plural(named.length, "article")} as a list`),
-      el("ul", { class: "as-list" }, named.map((node) => el("li", {}, el("button", { type: "button", class: "link", onclick: () => open(node.document, node.label) }, node.label))))),
-  ];
+  const asList = el("details", { ontoggle: () => clear(listPlace, el("ul", { class: "as-list" }, named().map((node) => el("li", {},
+    el("button", { type: "button", class: "link", onclick: () => open(node.document, node.label) }, cleanName(node.label) || node.label))))) },
+  el("summary", {}, "As a list"));
+  const listPlace = el("div", {});
+  asList.append(listPlace);
+  return [frame, signs, status, actions, left ? el("p", { class: "soft small" }, `${plural(left, "further article")} not shown.`) : null, asList];
+}
+
+/** A name as it is shown: on one line, without quotes around it; "" if it has no letter. */
+export function cleanName(name) {
+  const text = name.replace(/\s+/g, " ").replace(/^[\s"'“”‘’`*_#>|.,;:()[\]{}-]+|[\s"'“”‘’`*_#>|,;:([{-]+$/g, "");
+  return /\p{L}/u.test(text) && text.length < 120 ? text : "";
 }
 
 const cut = (text) => (text.length > 26 ? `${text.slice(0, 25)}…` : text);

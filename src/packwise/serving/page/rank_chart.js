@@ -4,8 +4,7 @@ import { clear, el, score, svg, srOnly } from "./dom.js";
 import { colour, fullName, inFinalOrder, nameParts } from "./candidates.js";
 import { COLUMNS, REASONS, SCORES } from "./labels.js";
 
-// On a phone, rows are high enough to tap.
-const rowHeight = () => (matchMedia("(max-width: 40rem)").matches ? 40 : 34);
+const ROW = 40;
 const HEAD = 30;
 const SHOWN = 10;
 
@@ -52,7 +51,6 @@ function ranksIn(rows, column) {
 }
 
 function draw(rows, columns, choose) {
-  const ROW = rowHeight();
   const width = Math.max(2, columns.length) * 100;
   const height = HEAD + rows.length * ROW;
   const x = (index) => (columns.length === 1 ? width : 26 + (index * (width - 52)) / (columns.length - 1));

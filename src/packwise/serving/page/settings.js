@@ -1,32 +1,38 @@
-// The settings of a question as form fields.
+// The settings of a question as form fields, each with a line of help.
 
 import { el } from "./dom.js";
 
 const FIELDS = [
-  { name: "graph", label: "Graph", options: { names: "names", pagerank: "PageRank", off: "off" } },
-  { name: "rerank", label: "Reranker", options: { crossencoder: "cross-encoder", mmr: "diversity (MMR)", off: "off" } },
-  { name: "fusion", label: "Fusion", options: { weighted: "weighted", rrf: "reciprocal ranks" } },
-  { name: "mode", label: "Search", options: { hybrid: "both", vector: "meaning only", keyword: "keywords only" }, fallback: "hybrid" },
-  { name: "policy", label: "Packing", options: { coverage: "coverage", seed: "seed", baseline: "baseline" } },
-  { name: "expansion", label: "Expansion", options: { off: "off", local: "from the store", llm: "language model" } },
-  { name: "budget", label: "Budget", low: 0, high: 200000, step: 50, unit: "tokens" },
-  { name: "threshold", label: "Threshold", low: 0, high: 1, step: 0.05 },
-  { name: "max_results", label: "Articles", low: 1, high: 20, step: 1, fallback: 5 },
+  { name: "mode", label: "Search by", options: { hybrid: "meaning and words", vector: "meaning only", keyword: "words only" }, fallback: "hybrid", help: "Words find exact names and codes; meaning finds other phrasings." },
+  { name: "max_results", label: "Documents", low: 1, high: 20, step: 1, fallback: 5, help: "How many documents an answer may draw on." },
+  { name: "budget", label: "Length of the context", low: 0, high: 200000, step: 50, unit: "tokens", help: "How much text is read for an answer, in tokens. More costs more." },
+  { name: "threshold", label: "Answer from confidence", low: 0, high: 1, step: 0.05, help: "Below it no answer is given. 0 always answers, 1 never." },
+  { name: "graph", label: "Follow links", options: { names: "by shared names", pagerank: "by PageRank", off: "no" }, help: "Documents that are linked or share names with good ones rank higher." },
+  { name: "rerank", label: "Second reading", options: { crossencoder: "with the question (slower)", mmr: "for variety", off: "no" }, help: "Reads the best passages again to order them better." },
+  { name: "expansion", label: "Other phrasings", options: { off: "no", local: "from the pack", llm: "from the language model" }, help: "Also searches for the question in other words." },
+  { name: "fusion", label: "Combine both searches", options: { weighted: "by their scores", rrf: "by their ranks" }, help: "How results by meaning and by words become one list." },
+  { name: "policy", label: "Choose passages", options: { coverage: "for coverage", seed: "with limits per document", baseline: "best first" }, help: "How the context is filled: all sides of a question, or simply the best." },
 ];
+const HELD = FIELDS.map((field) => field.name);
+
+/** The settings among the values of an address. */
+export const settingsOf = (values) => Object.fromEntries(Object.entries(values).filter(([name]) => HELD.includes(name)));
 
 /** Fields named `prefix-…`; `read()` returns those that differ from the store's defaults. */
-export function settingsForm(prefix, { changed = () => {}, fields = FIELDS.map((field) => field.name) } = {}) {
+export function settingsForm(prefix, { changed = () => {}, fields = HELD } = {}) {
   const controls = new Map();
   let defaults = null;
   const defaultOf = (field) => defaults?.[field.name] ?? field.fallback;
 
   const rows = FIELDS.filter((field) => fields.includes(field.name)).map((field) => {
     const id = `${prefix}-${field.name}`;
+    const shared = { id, "aria-describedby": `${id}-help`, onchange: changed };
     const control = field.options
-      ? el("select", { id, onchange: changed }, Object.entries(field.options).map(([value, text]) => el("option", { value }, text)))
-      : el("input", { id, type: "number", min: field.low, max: field.high, step: field.step, inputmode: "decimal", oninput: changed });
+      ? el("select", shared, Object.entries(field.options).map(([value, text]) => el("option", { value }, text)))
+      : el("input", { ...shared, type: "number", min: field.low, max: field.high, step: field.step, inputmode: "decimal" });
     controls.set(field.name, { field, control });
-    return el("div", { class: "field", "data-field": field.name }, el("label", { for: id }, field.label), control);
+    return el("div", { class: "field", "data-field": field.name },
+      el("label", { for: id }, field.label, field.unit ? ` (${field.unit})` : ""), control, el("p", { class: "help", id: `${id}-help` }, field.help));
   });
 
   const set = (name, value) => {
@@ -37,10 +43,11 @@ export function settingsForm(prefix, { changed = () => {}, fields = FIELDS.map((
   return {
     rows,
     set,
-    use(given) {
-      const before = defaults ? this.read() : {};
+    /** Use the defaults of a store, and these values, or those that were chosen before. */
+    use(given, values = null) {
+      const chosen = values ?? (defaults ? this.read() : {});
       defaults = given;
-      for (const name of controls.keys()) set(name, before[name]);
+      for (const name of controls.keys()) set(name, chosen[name]);
     },
     read() {
       const body = {};

@@ -13,8 +13,9 @@ from packwise.documents import content_hash
 from packwise.errors import StoreError
 from packwise.language.analyzer import ANALYZER
 from packwise.settings import cache_folder
-from packwise.stores.bm25 import KeywordIndex, Terms, build, build_in_memory
+from packwise.stores.keyword_index import KeywordIndex, build, build_in_memory
 from packwise.stores.kuzu.table import Table
+from packwise.stores.term_table import Terms
 
 _KEPT_ON_DISK = 2000
 """Passages from which on the index is kept in the cache folder."""

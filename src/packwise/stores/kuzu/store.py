@@ -17,8 +17,8 @@ from packwise.documents import Document, Link, Passage, content_hash
 from packwise.errors import NotAStore, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER, terms
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
-from packwise.stores.bm25 import KeywordIndex
 from packwise.stores.checks import EmbedderIdentity, normalised, question_vector, storable
+from packwise.stores.keyword_index import KeywordIndex
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.kuzu import kgpacks
 from packwise.stores.kuzu.cypher import check_bound, check_read_only
@@ -28,6 +28,7 @@ from packwise.stores.kuzu.knowledge import KuzuKnowledge, read_own_entities
 from packwise.stores.kuzu.schema import INDEX
 from packwise.stores.kuzu.table import KuzuState, Table, has_vector_index, read_own_table
 from packwise.stores.kuzu.writer import KuzuWriter
+from packwise.stores.languages import LanguageCounts
 from packwise.stores.lifecycle import Closeable
 from packwise.stores.links import target_of
 from packwise.stores.records import read_links, read_sections
@@ -159,7 +160,7 @@ class KuzuSnapshot:
         for at in range(0, len(order), 1000):
             passages = self.passages(order[at : at + 1000].tolist())
             for rank, (_, passage) in enumerate(passages, start=at):
-                yield rank, terms(passage.indexed_text)
+                yield rank, terms(passage.indexed_text, passage.lang)
 
     def _target(self, href: str, source: str) -> str | None:
         return target_of(href, source, self.table.document_rows, self.table.urls)
@@ -172,10 +173,18 @@ class KuzuStore(Closeable, KnowledgeReader):
         self._path = path
         self._lock = threading.Lock()
         self._snapshot: KuzuSnapshot | None = None
+        self._languages = LanguageCounts()
 
     def version(self) -> str:
         with self._current() as snapshot:
             return snapshot.table.state.version
+
+    def languages(self) -> Mapping[str, int]:
+        with self._current() as snapshot:
+            table = snapshot.table
+            return self._languages.of(
+                table.state.version, lambda: (document.lang for document in table.documents)
+            )
 
     def info(self) -> StoreInfo:
         with self._current() as snapshot:

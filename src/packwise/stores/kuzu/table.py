@@ -118,7 +118,6 @@ class Table:
         """A passage, given its text."""
         found = self.passages[row]
         document = self.documents[found.document]
-        lead, blocks = read_layout(found.layout)
         passage = Passage(
             id=passage_id(document.id, found.position),
             document=document.id,
@@ -133,8 +132,7 @@ class Table:
             url=found.url,
             lang=document.lang,
             metadata=document.metadata,
-            lead=lead,
-            blocks=blocks,
+            **read_layout(found.layout),
         )
         if passage.content_hash:
             return passage

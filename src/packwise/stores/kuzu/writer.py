@@ -80,6 +80,9 @@ class KuzuWriter(StagedBuild):
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
         return self._writer.known_vectors(hashes)
 
+    def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        self._writer.save_vectors(hashes, vectors)
+
     def keep(self, document_id: str) -> None:
         self._writer.keep(document_id)
 

@@ -1,11 +1,13 @@
 """``pack.sqlite``: opening it, its schema version, its state, and connections for readers.
 
 A schema version is a row of ``migrations``. A reader accepts older packs, a build brings them
-up to date, and a newer one needs an upgrade of packwise.
+up to date, and a newer one needs an upgrade of packwise. A database may come from someone else:
+its tables are compared with ours before anything is read from them.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -13,16 +15,20 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from packwise.errors import NotAStore, StoreError, StoreMissing
+from packwise.errors import NotAStore, StoreDamaged, StoreError, StoreMissing
 from packwise.stores.checks import EmbedderIdentity
 from packwise.stores.lifecycle import utc_now
 from packwise.stores.pack import schema
+from packwise.stores.pack.folder import DATABASE, PackFolder
+from packwise.stores.pack.handles import Connection
 
-DATABASE = "pack.sqlite"
 APPLICATION_ID = 0x506B5773
 _WAIT_SECONDS = 30.0
+_LONGEST_VALUE = 512 << 20
+_MOST_DIMENSIONS = 1 << 16
 
 # SQLite forbids even closing a connection in a child of the process that opened it.
 _inherited: list[list[_Lent]] = []
@@ -69,12 +75,28 @@ def read_state(connection: sqlite3.Connection) -> PackState | None:
     ).fetchone()
     if row is None:
         return None
-    generation, token, name, version, dim, *rest = row
-    embedder = EmbedderIdentity() if name is None else EmbedderIdentity(name, version, dim)
-    return PackState(generation, token, embedder, *rest)
+    generation, token, name, version, dim, documents, passages, links, created, updated = row
+    counts = documents, passages, links
+    numbers, texts = [generation, *counts], [token, created, updated]
+    if name is not None:
+        numbers.append(dim)
+        texts += [name, version]
+    # SQLite keeps any value in any column.
+    if not all(type(number) is int and 0 <= number < 1 << 60 for number in numbers) or not all(
+        type(text) is str for text in texts
+    ):
+        raise StoreDamaged(
+            "the table pack does not hold the state of a pack", fix="packwise pack verify PACK"
+        )
+    if name is None:
+        return PackState(generation, token, EmbedderIdentity(), *counts, created, updated)
+    if not 0 < dim <= _MOST_DIMENSIONS:
+        raise StoreDamaged(f"the table embedders holds vectors of {dim} dimensions")
+    embedder = EmbedderIdentity(name, version, dim)
+    return PackState(generation, token, embedder, *counts, created, updated)
 
 
-def finished_state(connection: sqlite3.Connection, folder: Path) -> PackState:
+def finished_state(connection: sqlite3.Connection, folder: PackFolder) -> PackState:
     """The state after a finished build. Raises ``StoreMissing`` where none has finished."""
     state = read_state(connection)
     if state is None or state.generation == 0:
@@ -82,11 +104,12 @@ def finished_state(connection: sqlite3.Connection, folder: Path) -> PackState:
     return state
 
 
-def connect_reader(folder: Path) -> sqlite3.Connection:
+def connect_reader(folder: PackFolder) -> sqlite3.Connection:
     """A connection that cannot write. Raises ``NotAStore`` on a file that is not a database,
     ``StoreError`` on a damaged one."""
-    database = folder / DATABASE
-    if not database.is_file():
+    folder.check()
+    database = folder.database
+    if not database.exists():
         raise StoreMissing(
             f"there is no pack at {folder}", fix=f"packwise build SOURCE --out {folder}"
         )
@@ -100,20 +123,39 @@ def connect_reader(folder: Path) -> sqlite3.Connection:
             raise StoreError(
                 f"cannot read {database}: {error}", fix="make the folder readable and writable"
             ) from error
-        connection = _open(database, "mode=ro&immutable=1")
+        try:
+            connection = _open(database, "mode=ro&immutable=1")
+        except sqlite3.OperationalError:
+            raise StoreError(
+                f"cannot read {database}: {_cannot_open(database, error)}",
+                fix="check who may read it, and how many files are open",
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(folder, error) from error
     except sqlite3.DatabaseError as error:
         raise _unreadable(folder, error) from error
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
-def connect_writer(folder: Path) -> sqlite3.Connection:
+def _cannot_open(database: Path, error: sqlite3.Error) -> str:
+    """Why a file cannot be opened, which SQLite does not say. The file itself is left alone:
+    see ``handles``."""
+    try:
+        os.close(os.open(database.parent, os.O_RDONLY))
+    except OSError as reason:
+        return reason.strerror or str(reason)
+    return str(error) if os.access(database, os.R_OK) else os.strerror(errno.EACCES)
+
+
+def connect_writer(folder: PackFolder) -> sqlite3.Connection:
     """A connection that writes durably; makes the database when there is none.
 
     A database that is not a pack's is left as it is: raises ``NotAStore``.
     """
+    folder.check()
     try:
-        connection = _open(folder / DATABASE, "mode=rwc")
+        connection = _open(folder.database, "mode=rwc")
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError as error:
@@ -126,6 +168,8 @@ def connect_writer(folder: Path) -> sqlite3.Connection:
         for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
             connection.execute(f"PRAGMA {setting}")
         connection.execute("PRAGMA temp_store = MEMORY")
+        # The writer empties the log itself, once it has seen which pages are in it.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
     except BaseException:
         connection.close()
         raise
@@ -139,14 +183,43 @@ def _open(database: Path, options: str) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         timeout=_WAIT_SECONDS,
+        factory=Connection,
     )
     try:
-        # SQLite opens lazily: only a read shows what the file is.
+        # SQLite opens lazily: it has locked nothing yet, and only a read shows what the file is.
+        connection.count(database)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA cell_size_check = ON")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def deadline(connection: sqlite3.Connection, seconds: float) -> Generator[None]:
+    """Interrupt what the connection does once the time is up.
+
+    A progress handler would not do: SQLite counts the rows of a table in one step.
+    """
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        waited = ended.wait(seconds)
+        while not waited:
+            connection.interrupt()
+            waited = ended.wait(0.2)
+
+    watching = threading.Thread(target=interrupt, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watching.join()
 
 
 def tables(connection: sqlite3.Connection) -> frozenset[str]:
@@ -157,7 +230,7 @@ def tables(connection: sqlite3.Connection) -> frozenset[str]:
 
 def is_blank(connection: sqlite3.Connection) -> bool:
     """Whether the database was made but nothing was ever put into it."""
-    return not tables(connection)
+    return not schema.objects(connection)
 
 
 def schema_version(connection: sqlite3.Connection) -> int:
@@ -167,18 +240,23 @@ def schema_version(connection: sqlite3.Connection) -> int:
     return connection.execute("SELECT coalesce(max(version), 0) FROM migrations").fetchone()[0]
 
 
-def check_pack(connection: sqlite3.Connection, folder: Path) -> int:
+def check_pack(connection: sqlite3.Connection, folder: PackFolder) -> int:
     """The schema version of a pack that can be read here, else an error that says what to do."""
     if is_blank(connection):
         raise _unfinished(folder)
     return check_schema(connection, folder)
 
 
-def check_schema(connection: sqlite3.Connection, folder: Path) -> int:
-    """The same for a database that is not blank."""
+def check_schema(connection: sqlite3.Connection, folder: PackFolder) -> int:
+    """The same for a database that is not blank. Tables, columns and indexes are those of its
+    version, and there are no views and no triggers; nothing else is read before."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    version = schema_version(connection)
-    if application != APPLICATION_ID or version == 0:
+    found = schema.objects(connection)
+    migrations = ("table", "migrations")
+    if application != APPLICATION_ID or found.get(migrations) != schema.expected(0)[migrations]:
+        raise _foreign(folder)
+    version: Any = schema_version(connection)
+    if type(version) is not int or version < 1:
         raise _foreign(folder)
     newest = schema.MIGRATIONS[-1].version
     if version > newest:
@@ -186,7 +264,20 @@ def check_schema(connection: sqlite3.Connection, folder: Path) -> int:
             f"{folder} has schema version {version}, this packwise knows up to {newest}",
             fix="upgrade packwise",
         )
+    expected = schema.expected(version)
+    wrong = [key for key in {**expected, **found} if expected.get(key) != found.get(key)]
+    if wrong:
+        kind, name = min(wrong)
+        raise NotAStore(
+            f"{folder.database} does not have the tables of a pack: see its {kind} {name}",
+            fix="do not use it, or move that file away",
+        )
     return version
+
+
+def migrations_missing(connection: sqlite3.Connection) -> bool:
+    """Whether ``migrate`` has something to do."""
+    return schema_version(connection) < schema.MIGRATIONS[-1].version
 
 
 def migrate(connection: sqlite3.Connection) -> list[int]:
@@ -197,12 +288,8 @@ def migrate(connection: sqlite3.Connection) -> list[int]:
         missing = [migration for migration in schema.MIGRATIONS if migration.version > done]
         if done == 0:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(
-                "CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)"
-            )
+        schema.apply(connection, done, schema.MIGRATIONS[-1].version)
         for migration in missing:
-            for statement in migration.statements:
-                connection.execute(statement)
             connection.execute(
                 "INSERT INTO migrations (version, applied_at) VALUES (?, ?)",
                 (migration.version, utc_now()),
@@ -215,25 +302,26 @@ def migrate(connection: sqlite3.Connection) -> list[int]:
     return [migration.version for migration in missing]
 
 
-def _unfinished(folder: Path) -> StoreMissing:
+def _unfinished(folder: PackFolder) -> StoreMissing:
     return StoreMissing(
         f"{folder} holds an unfinished build and no pack yet",
         fix=f"packwise build SOURCE --out {folder} goes on where it stopped",
     )
 
 
-def _unreadable(folder: Path, error: sqlite3.DatabaseError) -> StoreError:
-    if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CORRUPT:
+def _unreadable(folder: PackFolder, error: sqlite3.DatabaseError) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    if code == sqlite3.SQLITE_NOTADB:
         return _foreign(folder)
     return StoreError(
-        f"{folder / DATABASE} is damaged: {error}",
+        f"{folder.database} is damaged: {error}",
         fix=f"move {folder} away, and put back a copy or build it again",
     )
 
 
-def _foreign(folder: Path) -> NotAStore:
+def _foreign(folder: PackFolder) -> NotAStore:
     return NotAStore(
-        f"{folder / DATABASE} is not the database of a pack",
+        f"{folder.database} is not the database of a pack",
         fix="name another folder, or move that file away",
     )
 
@@ -247,7 +335,7 @@ class _Lent:
 class Connections:
     """Lends each caller a connection of its own and takes it back."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: PackFolder) -> None:
         self._folder = folder
         self._idle: list[_Lent] = []
         self._process = os.getpid()
@@ -297,6 +385,9 @@ class Connections:
         connection = connect_reader(self._folder)
         try:
             check_pack(connection, self._folder)
+        except sqlite3.DatabaseError as error:
+            connection.close()
+            raise _unreadable(self._folder, error) from error
         except BaseException:
             connection.close()
             raise
@@ -304,7 +395,7 @@ class Connections:
 
     def _file(self) -> tuple[int, int] | None:
         try:
-            status = (self._folder / DATABASE).stat()
+            status = self._folder.database.stat()
         except OSError:
             return None
         return status.st_dev, status.st_ino

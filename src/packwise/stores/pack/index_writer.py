@@ -1,17 +1,14 @@
-"""Making the indexes of a generation: from scratch, or from those of the one before.
+"""Making the indexes of a generation: whole ones from scratch or from those of an earlier
+generation, or a segment with what changed since.
 
 ``index.json`` is written last and seals the folder.
 """
 
 from __future__ import annotations
 
-import json
 import logging
-import secrets
-import shutil
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,36 +16,43 @@ import numpy as np
 
 from packwise.errors import StoreFull
 from packwise.language.analyzer import terms
-from packwise.stores import bm25
+from packwise.stores import keyword_index
 from packwise.stores.durable import raise_if_full, sync_file
 from packwise.stores.pack import index
 from packwise.stores.pack.database import Generation
-from packwise.stores.pack.index import (
-    EXPANSION_SEARCH,
-    FLAT_FILE,
-    FORMAT,
-    GRAPH_FILE,
-    INDEX_FOLDER,
-    KEYS,
-    SCAN_ROWS,
-    SEAL,
-    DamagedIndex,
-    ExactVectors,
-    FlatVectors,
-    Half,
-    Keys,
-    LoadedIndex,
-    checksum,
-    files_under,
-    folder_of,
-    map_vectors,
-    open_index,
-    read_seal,
+from packwise.stores.pack.folder import KEYWORDS, IndexHome, PackFolder
+from packwise.stores.pack.index import LoadedIndex, Sealed, open_index, sealed_parts
+from packwise.stores.pack.name_arrays import NameArrays
+from packwise.stores.pack.names import NAMES, read_names
+from packwise.stores.pack.rows import (
+    decoding,
+    passage_query,
+    read_passage,
     rows_of_keys,
     stored_vectors,
     vector_blocks,
 )
-from packwise.stores.pack.queries import passage_query, read_passage
+from packwise.stores.pack.seal import SEAL, DamagedIndex, check_files, write_seal
+from packwise.stores.pack.segments import KEYS, IndexChange, Segment
+from packwise.stores.pack.vectors import (
+    EXPANSION_SEARCH,
+    FLAT_FILE,
+    GRAPH_FILE,
+    SCAN_ROWS,
+    ExactVectors,
+    FlatVectors,
+    Half,
+    Keys,
+    map_vectors,
+)
+
+MOST_RECENT = 4000
+"""Passages of a segment. A commit writes all of it again, about 3 kB a passage with 384
+dimensions, and a search compares the question with each of its vectors."""
+
+MOST_GONE = 0.1
+"""Share of the passages of whole indexes that may be gone before they are written again: a
+search steps over them, and the disk keeps them."""
 
 _CONNECTIVITY = 16
 _EXPANSION_ADD = 128
@@ -62,81 +66,114 @@ Kept = tuple[Keys, np.ndarray[Any, np.dtype[np.bool_]]]
 """The keys of all rows of an index, and which of them stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChange:
-    """The passages that one commit removes and adds."""
-
-    removed: Keys
-    added: Keys
-
-
 def rebuild_index(
-    connection: sqlite3.Connection, pack: Path, generation: Generation
+    connection: sqlite3.Connection, folder: PackFolder, generation: Generation
 ) -> LoadedIndex:
-    """Make the indexes again: in their folder where that can be written, else in memory."""
-    try:
-        write_index(connection, pack, generation)
-        return open_index(connection, pack, generation)
-    except (OSError, StoreFull, DamagedIndex) as error:
-        _log.info("the index of %s is kept in memory: %s", pack, error)
+    """Make the indexes again: in the pack where that can be written, else in the cache folder,
+    else in memory. Raises ``StoreDamaged`` if the rows of the database do not fit together."""
+    with decoding(str(folder.database)):
+        return _rebuild(connection, folder, generation)
+
+
+def _rebuild(
+    connection: sqlite3.Connection, folder: PackFolder, generation: Generation
+) -> LoadedIndex:
+    for home in (folder.indexes, folder.cached_indexes):
+        try:
+            write_index(connection, home, generation)
+            if home is not folder.indexes:
+                home.remove_others({generation.number})
+            return open_index(connection, home, generation)
+        except (OSError, StoreFull, DamagedIndex) as error:
+            _log.info("no index of %s can be kept in %s: %s", folder, home.path, error)
     keys = _passage_keys(connection)
     half = stored_vectors(connection, keys, generation.dim)
     return LoadedIndex(
         generation,
         keys,
         ExactVectors(half) if len(keys) <= index.EXACT_LIMIT else FlatVectors(half),
-        bm25.build_in_memory(_terms(connection, keys), keys),
+        keyword_index.build_in_memory(_terms(connection, keys), keys),
+        NameArrays(read_names(connection)),
     )
 
 
 def write_index(
     connection: sqlite3.Connection,
-    pack: Path,
+    home: IndexHome,
     generation: Generation,
     previous: Generation | None = None,
     change: IndexChange | None = None,
-) -> Path:
+) -> None:
     """Write the indexes of what the connection sees into their folder, durably.
 
-    With the ``previous`` generation and the ``change`` since, a small change is applied to a
-    copy of its indexes. Otherwise, and whenever that copy cannot be used, all is made again.
+    With the ``previous`` generation and the ``change`` since, a small change makes a segment
+    beside the whole indexes that are there, a larger one is applied to a copy of them.
+    Otherwise, and whenever those cannot be used, all is made again.
     """
-    folder = folder_of(pack, generation)
-    folder.parent.mkdir(exist_ok=True)
-    building = folder.parent / f".{generation.number}-{secrets.token_hex(4)}"
-    try:
-        drift = None
-        if previous is not None and change is not None:
-            drift = _update(connection, building, generation, pack, previous, change)
-        if drift is None:
-            shutil.rmtree(building, ignore_errors=True)
-            _build(connection, building, generation)
-        _seal(building, generation, drift or 0)
-        if folder.exists():
-            aside = folder.parent / f".old-{secrets.token_hex(4)}"
-            folder.rename(aside)
-            shutil.rmtree(aside, ignore_errors=True)
-        building.rename(folder)
-        sync_file(folder.parent)
-        sync_file(pack)
-    except BaseException:
-        shutil.rmtree(building, ignore_errors=True)
-        raise
-    return folder
+    with home.writing(generation.number) as building:
+        if previous is not None and change is not None and previous.dim == generation.dim:
+            try:
+                parts = sealed_parts(home, previous)
+                if _change_index(connection, building, generation, parts, change):
+                    return
+            except (DamagedIndex, ValueError, RuntimeError) as error:
+                _log.info("the indexes in %s are made again: %s", home.path, error)
+            home.empty(building)
+        _build(connection, building, generation)
+        read_names(connection).write(building / NAMES)
+        _seal(building, generation, 0)
 
 
-def remove_other_indexes(pack: Path, generation: Generation) -> None:
-    """Remove every index folder but that of a generation; readers keep what they have open."""
-    for folder in (pack / INDEX_FOLDER).glob("*"):
-        if folder.name != str(generation.number):
-            shutil.rmtree(folder, ignore_errors=True)
+def _change_index(
+    connection: sqlite3.Connection,
+    folder: Path,
+    generation: Generation,
+    parts: Sequence[Sealed],
+    change: IndexChange,
+) -> bool:
+    """Write what became of the previous indexes; false where they should be made again."""
+    segment = Segment.empty(generation.dim)
+    if len(parts) > 1:
+        check_files(*parts[1])
+        segment = Segment.open(parts[1][0], generation.dim)
+    whole = parts[0]
+    since = segment.passages(change)
+    if _stays_segment(whole, generation, change, since):
+        added = _terms(connection, np.sort(change.added))
+        segment = segment.extended(connection, change, added)
+        if len(segment.names.passages) <= 2 * MOST_RECENT:
+            segment.write(folder)
+            _seal(folder, generation, 0, whole[1].version)
+            return True
+    drift = _update(connection, folder, generation, whole, since)
+    if drift is None:
+        return False
+    read_names(connection).write(folder / NAMES)
+    _seal(folder, generation, drift)
+    return True
+
+
+def _stays_segment(
+    whole: Sealed, generation: Generation, change: IndexChange, since: IndexChange
+) -> bool:
+    """Whether what changed since whole indexes were written is little beside them."""
+    folder, seal = whole
+    held = seal.files[KEYS][0] // 8
+    return (
+        change.documents is not None
+        and len(change.documents) <= MOST_RECENT
+        and NAMES in seal.files
+        and (folder / GRAPH_FILE).exists()
+        and generation.passages > index.EXACT_LIMIT
+        and len(since.added) <= MOST_RECENT
+        and len(since.removed) <= MOST_GONE * held
+    )
 
 
 def _build(connection: sqlite3.Connection, folder: Path, generation: Generation) -> None:
-    folder.mkdir()
     keys = _passage_keys(connection)
     _write_keys(folder, keys)
-    bm25.build(folder, _terms(connection, keys))
+    keyword_index.build(folder, _terms(connection, keys))
     if len(keys) > index.EXACT_LIMIT:
         build_graph(folder, generation.dim, vector_blocks(connection, keys, generation.dim))
 
@@ -145,62 +182,40 @@ def _update(
     connection: sqlite3.Connection,
     folder: Path,
     generation: Generation,
-    pack: Path,
-    previous: Generation,
+    whole: Sealed,
     change: IndexChange,
 ) -> int | None:
-    """Write the changed copy of the previous indexes and return how far they have drifted
-    from a fresh build, or ``None`` when that cannot or should not be done."""
+    """Write a changed copy of whole indexes and return how far they have drifted from a fresh
+    build, or ``None`` when that should not be done."""
+    old, seal = whole
+    held = seal.files[KEYS][0] // 8
     moved = len(change.removed) + len(change.added)
-    small = previous.passages > 0 and moved <= _SMALL_CHANGE * previous.passages
-    if not small or previous.dim != generation.dim:
+    drift = moved + seal.drift
+    if moved > _SMALL_CHANGE * held or drift > _MOST_DRIFT * generation.passages:
         return None
-    old = folder_of(pack, previous)
-    try:
-        drift = moved + int(read_seal(old, previous)["drift"])
-        if drift > _MOST_DRIFT * generation.passages:
-            return None
-        keys = np.fromfile(old / KEYS, dtype="<i8")
-        kept: Kept = (keys, ~np.isin(keys, change.removed))
-        added = np.sort(change.added)
-        folder.mkdir()
-        new_keys = np.concatenate([keys[kept[1]], added])
-        _write_keys(folder, new_keys)
-        bm25.update(old, folder, kept, _terms(connection, added))
-        if len(new_keys) > index.EXACT_LIMIT:
-            if (old / GRAPH_FILE).exists():
-                blocks = vector_blocks(connection, added, generation.dim)
-                update_graph(old, folder, generation.dim, kept, blocks)
-            else:
-                blocks = vector_blocks(connection, new_keys, generation.dim)
-                build_graph(folder, generation.dim, blocks)
-    except (DamagedIndex, ValueError, RuntimeError) as error:
-        _log.info("the indexes of %s are made again: %s", pack, error)
-        return None
+    check_files(old, seal)
+    keys = np.fromfile(old / KEYS, dtype="<i8")
+    kept: Kept = (keys, ~np.isin(keys, change.removed))
+    added = change.added
+    new_keys = np.concatenate([keys[kept[1]], added])
+    _write_keys(folder, new_keys)
+    keyword_index.update(old, folder, kept, _terms(connection, added), seal.files)
+    if len(new_keys) > index.EXACT_LIMIT:
+        if (old / GRAPH_FILE).exists():
+            blocks = vector_blocks(connection, added, generation.dim)
+            update_graph(old, folder, generation.dim, kept, blocks)
+        else:
+            blocks = vector_blocks(connection, new_keys, generation.dim)
+            build_graph(folder, generation.dim, blocks)
     return drift
 
 
-def _seal(folder: Path, generation: Generation, drift: int) -> None:
-    for path in files_under(folder):
-        if path.suffix == ".lock":
-            path.unlink()
-    content = {
-        "format": FORMAT,
-        "version": generation.version,
-        "analyzer": index.ANALYZER,
-        "drift": drift,
-        "files": {
-            str(path.relative_to(folder)): [
-                path.stat().st_size,
-                path.stat().st_mtime_ns,
-                checksum(path),
-            ]
-            for path in files_under(folder)
-        },
-    }
-    (folder / SEAL).write_text(json.dumps(content, indent=1))
-    for path in (*files_under(folder), *(p for p in folder.rglob("*") if p.is_dir()), folder):
-        sync_file(path)
+def _seal(folder: Path, generation: Generation, drift: int, base: str = "") -> None:
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    kept = [name for name in names if not name.endswith(".lock")]
+    write_seal(folder, generation.version, index.ANALYZER, drift, kept, base)
+    for name in (*kept, SEAL, *(() if base else (KEYWORDS,)), "."):
+        sync_file(folder / name)
 
 
 def _passage_keys(connection: sqlite3.Connection) -> Keys:
@@ -216,7 +231,7 @@ def _terms(connection: sqlite3.Connection, keys: Keys) -> Iterator[tuple[int, Se
     """The index terms of the passages of these keys (ascending)."""
     for row in rows_of_keys(connection, passage_query(connection), keys):
         key, passage = read_passage(row, "")
-        yield key, terms(passage.indexed_text)
+        yield key, terms(passage.indexed_text, passage.lang)
 
 
 def build_graph(folder: Path, dim: int, blocks: Iterable[tuple[Keys, Half]]) -> None:

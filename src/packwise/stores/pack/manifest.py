@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any, cast
 
 from packwise import __version__
-from packwise.errors import NotAStore, StoreMissing
+from packwise.errors import NotAStore, StoreError, StoreMissing
 from packwise.language.analyzer import ANALYZER
 from packwise.stores.durable import PreparedFile
 from packwise.stores.pack.database import PackState
+from packwise.stores.pack.folder import MANIFEST, PackFolder
 
-MANIFEST = "manifest.json"
 FORMAT = 1
 
 
@@ -58,22 +57,30 @@ class Manifest:
         )
 
 
-def prepare_manifest(folder: Path, manifest: Manifest) -> PreparedFile:
+def prepare_manifest(folder: PackFolder, manifest: Manifest) -> PreparedFile:
     """The manifest on the disk beside the old one; ``publish`` puts it in place."""
     content = json.dumps(asdict(manifest), indent=2, ensure_ascii=False) + "\n"
-    return PreparedFile(folder / MANIFEST, content.encode())
+    return folder.prepare(MANIFEST, content)
 
 
-def read_manifest(folder: Path) -> Manifest:
+def is_described(folder: PackFolder, state: PackState) -> bool:
+    """Whether the manifest is there and is that of the pack's state."""
+    try:
+        return read_manifest(folder).version == state.index.version
+    except StoreError:
+        return False
+
+
+def read_manifest(folder: PackFolder) -> Manifest:
     """The manifest of a pack. Raises ``StoreMissing`` where there is none, ``NotAStore`` where
     it cannot be understood."""
-    path = folder / MANIFEST
-    fix = f"packwise pack validate {folder}"
+    path = folder.path / MANIFEST
+    fix = f"packwise pack repair {folder}"
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        content: Any = json.loads(folder.text(MANIFEST))
     except FileNotFoundError as error:
         raise StoreMissing(f"there is no {path}", fix=fix) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise NotAStore(f"cannot read {path}: {error}", fix=fix) from error
     if not isinstance(content, dict):
         raise NotAStore(f"{path} is not a manifest", fix=fix)

@@ -1,4 +1,4 @@
-"""Reading ``pack.sqlite``: passages, documents, what a filter lets through, entities.
+"""Queries of ``pack.sqlite``: what a filter lets through, entities.
 
 Text from a caller is bound, never put into a statement.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -15,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.candidates import Filter
-from packwise.documents import Document, Link, Passage, Section, passage_id
 from packwise.stores.checks import after_prefix, storable
 from packwise.stores.knowledge import (
     ENTITY,
@@ -27,11 +25,7 @@ from packwise.stores.knowledge import (
     integers,
 )
 from packwise.stores.pack.database import schema_version
-from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, LAYOUT_SCHEMA
-from packwise.stores.records import read_blocks, read_layout
-
-_PASSAGE_COLUMNS = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
-    p.text, d.id, d.title, d.url, d.lang, d.metadata"""
+from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA
 
 _BATCH = 500
 """Values bound in one statement; the oldest SQLite versions in use take 999."""
@@ -47,78 +41,6 @@ def batches(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 def marks(values: Sequence[Any]) -> str:
     """As many placeholders as there are values."""
     return ",".join("?" * len(values))
-
-
-def passage_query(connection: sqlite3.Connection, first: str = "") -> str:
-    """The beginning of a query whose rows ``read_passage`` reads, after the columns of
-    ``first``. A pack of an earlier schema has no layouts."""
-    layout = "p.layout" if schema_version(connection) >= LAYOUT_SCHEMA else "''"
-    return (
-        f"SELECT {first}{_PASSAGE_COLUMNS}, {layout}"
-        " FROM passages AS p JOIN documents AS d ON d.key = p.document"
-    )
-
-
-def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passage]:
-    """A passage with its key, from a row of ``passage_query``."""
-    key, position, path, first, past, digest, own_url, text, *of_document, layout = row
-    doc, title, url, lang, metadata = of_document
-    lead, blocks = read_layout(layout)
-    return key, Passage(
-        id=passage_id(doc, position),
-        document=doc,
-        doc_title=title,
-        section_path=tuple(json.loads(path)),
-        order_index=position,
-        text=text,
-        start=first,
-        end=past,
-        content_hash=digest,
-        embedder_version=embedder_version,
-        url=url if own_url is None else own_url,
-        lang=lang,
-        metadata=json.loads(metadata),
-        lead=lead,
-        blocks=blocks,
-    )
-
-
-def read_document(connection: sqlite3.Connection, document_id: str) -> Document | None:
-    """A document with everything that belongs to it."""
-    row = connection.execute(
-        "SELECT key, title, url, lang, source_hash, metadata, text FROM documents WHERE id = ?",
-        (document_id,),
-    ).fetchone()
-    if row is None:
-        return None
-    key, title, url, lang, source_hash, metadata, text = row
-    sections = connection.execute(
-        "SELECT path, level, first, past, blocks FROM sections WHERE document = ?"
-        " ORDER BY position",
-        (key,),
-    )
-    links = connection.execute(
-        "SELECT k.href, k.anchor, k.first, k.kind, t.id FROM links AS k"
-        " LEFT JOIN documents AS t ON t.key = k.target WHERE k.document = ? ORDER BY k.position",
-        (key,),
-    )
-    return Document(
-        id=document_id,
-        title=title,
-        text=zlib.decompress(text).decode(),
-        sections=tuple(
-            Section(tuple(json.loads(path)), level, read_blocks(json.loads(blocks)), first, past)
-            for path, level, first, past, blocks in sections
-        ),
-        links=tuple(
-            Link(href=href, anchor=anchor, start=first, kind=kind, target=target)
-            for href, anchor, first, kind, target in links
-        ),
-        url=url,
-        lang=lang,
-        metadata=json.loads(metadata),
-        source_hash=source_hash,
-    )
 
 
 def allowed_keys(connection: sqlite3.Connection, where: Filter) -> NDArray[np.int64]:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
+from typing import Any
 
 KNOWLEDGE_SCHEMA = 2
 LAYOUT_SCHEMA = 3
+CHECKSUM_SCHEMA = 4
+
+CHECKED_COLUMNS = {
+    "documents": "id, title, url, lang, source_hash, metadata",
+    "passages": "document, position, section_path, first, past, content_hash, url, text, layout",
+    "vectors": "vector",
+}
+"""What the checksum of a row covers, for each table that has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,4 +38,54 @@ def _migration(version: int) -> SchemaMigration:
     return SchemaMigration(version, tuple(part.strip() for part in parts if part.strip()))
 
 
-MIGRATIONS = (_migration(1), _migration(KNOWLEDGE_SCHEMA), _migration(LAYOUT_SCHEMA))
+MIGRATIONS = tuple(_migration(version) for version in (1, 2, 3, 4))
+
+
+_AROUND_SIGNS = re.compile(r" ?([(),]) ?")
+_VERSIONS = "CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)"
+
+Objects = Mapping[tuple[str, str], str]
+"""The SQL of each table, index, view and trigger by its kind and name."""
+
+
+def apply(connection: sqlite3.Connection, done: int, wanted: int) -> None:
+    """Run the statements that lead from one version to another; 0 is an empty database."""
+    connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
+    if done == 0:
+        connection.execute(_VERSIONS)
+    for migration in MIGRATIONS:
+        if done < migration.version <= wanted:
+            for statement in migration.statements:
+                connection.execute(statement)
+
+
+def objects(connection: sqlite3.Connection) -> Objects:
+    """What a database has, however its statements are spaced. Indexes that SQLite makes itself
+    have no SQL."""
+    rows = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    return {
+        (str(kind), str(name)): _AROUND_SIGNS.sub(r"\1", " ".join(str(sql).split()))
+        for kind, name, sql in rows
+    }
+
+
+def expected(version: int) -> Objects:
+    """What a pack of this version has."""
+    return _expected(MIGRATIONS, version)
+
+
+@lru_cache(maxsize=16)
+def _expected(migrations: tuple[SchemaMigration, ...], version: int) -> Objects:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        apply(connection, 0, version)
+        return objects(connection)
+
+
+def row_checksum(*values: Any) -> int:
+    """CRC-32 of the values of a row. SQL has it under the same name."""
+    parts = bytearray()
+    for value in values:
+        content = value.encode() if isinstance(value, str) else value
+        content = content if isinstance(content, bytes) else repr(content).encode()
+        parts += f"{type(value).__name__}{len(content)}:".encode() + content
+    return zlib.crc32(parts)

@@ -6,7 +6,7 @@ made again when they are missing. Many threads and processes can read while one 
 
 from __future__ import annotations
 
-import json
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
-from packwise.errors import NotAStore, StoreMissing, UsageError
+from packwise.errors import NotAStore, StoreDamaged, StoreMissing, UsageError
 from packwise.language.analyzer import ANALYZER
 from packwise.stores.base import (
     DocumentSummary,
@@ -31,52 +31,40 @@ from packwise.stores.base import (
 )
 from packwise.stores.checks import EmbedderIdentity, question_vector, storable
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
+from packwise.stores.languages import LanguageCounts
 from packwise.stores.lifecycle import Closeable
+from packwise.stores.name_graph import NameGraph
+from packwise.stores.pack.checksums import check_database
 from packwise.stores.pack.database import (
-    DATABASE,
     Connections,
     Generation,
     PackState,
+    deadline,
     finished_state,
     schema_version,
 )
+from packwise.stores.pack.folder import DATABASE, IndexHome, PackFolder
 from packwise.stores.pack.index import (
-    INDEX_FOLDER,
-    DamagedIndex,
     LoadedIndex,
+    Sealed,
     has_graph,
     open_index,
-    size_of,
+    sealed_parts,
 )
 from packwise.stores.pack.index_writer import rebuild_index
-from packwise.stores.pack.manifest import MANIFEST
-from packwise.stores.pack.queries import (
-    PackKnowledge,
-    batches,
-    counts,
-    marks,
-    passage_query,
-    read_document,
-    read_passage,
-)
+from packwise.stores.pack.queries import PackKnowledge, batches, counts, marks
+from packwise.stores.pack.rows import passage_query, read_document, read_passage, read_summary
+from packwise.stores.pack.seal import DamagedIndex, ForeignIndex
 from packwise.stores.pack.validation import validate
-from packwise.stores.pack.writer import LOCK, PackWriter
+from packwise.stores.pack.vectors import cosines, rounded
+from packwise.stores.pack.writer import PackWriter
 
 __all__ = ["PackStore", "create_or_open_pack", "open_pack", "validate"]
 
-_OWN_NAMES = frozenset(
-    {
-        DATABASE,
-        f"{DATABASE}-wal",
-        f"{DATABASE}-shm",
-        INDEX_FOLDER,
-        MANIFEST,
-        LOCK,
-        "few_shot_examples.json",
-        "eval",
-        "SKILL.md",
-    }
-)
+_OPENING_SECONDS = 60.0
+"""What opening may take: a crafted database can make SQLite count for years."""
+
+_log = logging.getLogger(__name__)
 _ATTEMPTS = 5
 _T = TypeVar("_T")
 
@@ -92,7 +80,7 @@ def open_pack(path: str | Path) -> PackStore:
     _check_folder(folder)
     store = PackStore(folder)
     try:
-        store.info()
+        store.examine()
     except BaseException:
         store.close()
         raise
@@ -115,12 +103,13 @@ def _check_folder(folder: Path) -> None:
     """Raise ``NotAStore`` on a place that neither holds a pack nor could."""
     if not folder.is_dir():
         raise NotAStore(f"{folder} is a file, not a pack", fix="name the folder of a pack")
-    if (folder / DATABASE).exists():
+    pack = PackFolder(folder)
+    pack.check()
+    if pack.database.exists():
         return
-    foreign = [path.name for path in folder.iterdir() if path.name not in _OWN_NAMES]
-    if foreign:
+    if foreign := pack.foreign():
         raise NotAStore(
-            f"{folder} is not a pack: it has no {DATABASE} but holds {min(foreign)}",
+            f"{folder} is not a pack: it has no {DATABASE} but holds {foreign}",
             fix="name the folder of a pack, or an empty one to build into",
         )
 
@@ -128,18 +117,42 @@ def _check_folder(folder: Path) -> None:
 class PackStore(Closeable, KnowledgeReader):
     """One pack. Safe to use from several threads; sees a finished build at the next call."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._connections = Connections(folder)
+    def __init__(self, path: Path) -> None:
+        self._folder = PackFolder(path)
+        self._connections = Connections(self._folder)
         self._loading = threading.Lock()
         self._loaded: LoadedIndex | None = None
+        self._languages = LanguageCounts()
+        self._seen: tuple[Any, PackState | None] = (None, None)
+
+    def languages(self) -> Mapping[str, int]:
+        with self.snapshot() as (connection, state):
+            rows = lambda: (lang for (lang,) in connection.execute("SELECT lang FROM documents"))  # noqa: E731
+            return self._languages.of(state.index.version, rows)
+
+    def examine(self) -> None:
+        """Check what a pack needs to be read safely. The structure of a database whose index
+        this installation did not make is checked as a whole."""
+        with self.snapshot(_OPENING_SECONDS) as (connection, state):
+            self._info(connection, state)
+            check_database(self._folder)
+            cached = self._folder.cached_indexes
+            if not self.sealed_parts(state.index) and not _parts_in(cached, state.index):
+                for (line,) in connection.execute("PRAGMA quick_check(1)"):
+                    if line != "ok":
+                        raise StoreDamaged(
+                            f"{self._folder.database} is damaged: {line}",
+                            fix=f"packwise pack verify {self._folder}",
+                        )
 
     def info(self) -> StoreInfo:
-        with self._snapshot() as (connection, state):
-            (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
-            (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
-            schema = schema_version(connection)
-            known = counts(connection)
+        with self.snapshot() as (connection, state):
+            return self._info(connection, state)
+
+    def _info(self, connection: sqlite3.Connection, state: PackState) -> StoreInfo:
+        (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
+        (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
+        home = self._folder.indexes
         return StoreInfo(
             location=str(self._folder),
             kind="pack",
@@ -150,15 +163,15 @@ class PackStore(Closeable, KnowledgeReader):
             documents=state.documents,
             passages=state.passages,
             links=state.links,
-            size_bytes=size_of(self._folder),
+            size_bytes=self._folder.size(),
             details={
                 "generation": str(state.generation),
-                "schema": str(schema),
+                "schema": str(schema_version(connection)),
                 "analyzer": ANALYZER,
-                "vector_index": "usearch" if has_graph(self._folder, state.index) else "exact",
-                "index_bytes": str(size_of(self._folder / INDEX_FOLDER)),
+                "vector_index": "usearch" if has_graph(home, state.index) else "exact",
+                "index_bytes": str(home.size()),
                 "unresolved_links": str(links - state.links),
-                **{name: str(count) for name, count in known.items()},
+                **{name: str(count) for name, count in counts(connection).items()},
                 "staged_documents": str(staged),
                 "created_at": state.created_at,
                 "updated_at": state.updated_at,
@@ -166,7 +179,7 @@ class PackStore(Closeable, KnowledgeReader):
         )
 
     def version(self) -> str:
-        with self._snapshot() as (_, state):
+        with self.snapshot() as (_, state):
             return state.index.version
 
     def vector_search(
@@ -177,13 +190,13 @@ class PackStore(Closeable, KnowledgeReader):
         among: Sequence[Key] | None = None,
     ) -> list[Match]:
         with self._searching() as (connection, index):
-            rows = _rows(connection, index, where, among)
+            rows = index.allowed(connection, where, among)
             question = question_vector(vector, index.generation.dim, str(self._folder))
-            if k <= 0 or (len(index.keys) if rows is None else len(rows)) == 0:
+            if k <= 0 or (index.generation.passages if rows is None else len(rows)) == 0:
                 return []
             if not question.any():
                 # It is equally far from everything: the first ones, as with any tie.
-                first = (np.arange(len(index.keys)) if rows is None else rows)[:k]
+                first = (index.every_row() if rows is None else rows)[:k]
                 return _matches(index, first, np.zeros(len(first)))
             return _matches(index, *index.vectors.nearest(question, k, rows))
 
@@ -195,17 +208,43 @@ class PackStore(Closeable, KnowledgeReader):
         among: Sequence[Key] | None = None,
     ) -> list[Match]:
         with self._searching() as (connection, index):
-            rows = _rows(connection, index, where, among)
+            rows = index.allowed(connection, where, among)
             return _matches(index, *index.keywords.best(terms, k, rows))
 
     def term_statistics(self, terms: Sequence[str]) -> TermStatistics:
         with self._searching() as (_, index):
             return index.keywords.statistics(terms)
 
+    def score_passages(
+        self, vector: Vectors | None, terms: Sequence[str], keys: Sequence[Key], where: Filter
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+        with self._searching() as (connection, index):
+            at, there = index.places_of(keys)
+            if where:
+                there &= np.isin(at, index.rows(connection, where))
+            near, words = np.zeros(len(keys)), np.zeros(len(keys))
+            rows = at[there]
+            if vector is not None and len(rows):
+                question = question_vector(vector, index.generation.dim, str(self._folder))
+                near[there] = rounded(cosines(index.vectors.get(rows), question))
+            words[there] = index.keywords.score(terms, rows)
+            return there, near, words
+        raise AssertionError("no index was opened")
+
+    def terms_held(self, keys: Sequence[Key], terms: Sequence[str]) -> Mapping[Key, frozenset[str]]:
+        with self._searching() as (_, index):
+            at, there = index.places_of(keys)
+            return {
+                key: index.keywords.held(terms, row)
+                for key, row, found in zip(keys, at.tolist(), there.tolist(), strict=True)
+                if found
+            }
+        raise AssertionError("no index was opened")
+
     def passages(self, keys: Sequence[Key]) -> list[Passage | None]:
         wanted = integers(keys)
         found: dict[Key, Passage] = {}
-        with self._snapshot() as (connection, state):
+        with self.snapshot() as (connection, state):
             read, select = _reader(state), passage_query(connection)
             for batch in batches(wanted):
                 rows = connection.execute(f"{select} WHERE p.key IN ({marks(batch)})", batch)
@@ -215,13 +254,12 @@ class PackStore(Closeable, KnowledgeReader):
     def vectors(self, keys: Sequence[Key]) -> Vectors:
         with self._searching() as (_, index):
             vectors = np.zeros((len(keys), index.generation.dim), dtype=np.float32)
-            at = [i for i, key in enumerate(keys) if integers([key])]
-            rows, there = index.places(np.array([keys[i] for i in at], dtype=np.int64))
-            vectors[np.array(at, dtype=np.int64)[there]] = index.vectors.get(rows[there])
+            rows, there = index.places_of(keys)
+            vectors[there] = index.vectors.get(rows[there])
             return vectors
 
     def neighbours(self, key: Key, before: int = 1, after: int = 1) -> list[tuple[Key, Passage]]:
-        with self._snapshot() as (connection, state):
+        with self.snapshot() as (connection, state):
             row = None
             for number in integers([key]):
                 row = connection.execute(
@@ -241,11 +279,11 @@ class PackStore(Closeable, KnowledgeReader):
             return list(map(_reader(state), [*reversed(earlier), *later]))
 
     def document(self, document_id: str) -> Document | None:
-        with self._snapshot() as (connection, _):
+        with self.snapshot() as (connection, _):
             return read_document(connection, storable(document_id))
 
     def document_passages(self, document_id: str) -> list[tuple[Key, Passage]]:
-        with self._snapshot() as (connection, state):
+        with self.snapshot() as (connection, state):
             rows = connection.execute(
                 f"{passage_query(connection)} WHERE d.id = ? ORDER BY p.position",
                 (storable(document_id),),
@@ -253,7 +291,7 @@ class PackStore(Closeable, KnowledgeReader):
             return list(map(_reader(state), rows))
 
     def documents(self) -> Iterator[DocumentSummary]:
-        with self._snapshot() as (connection, _):
+        with self.snapshot() as (connection, _):
             rows = connection.execute(
                 "SELECT d.id, d.title, d.url, d.lang, d.source_hash,"
                 " (SELECT count(*) FROM passages AS p WHERE p.document = d.key),"
@@ -261,12 +299,12 @@ class PackStore(Closeable, KnowledgeReader):
                 " FROM documents AS d JOIN ranks AS r ON r.document = d.key ORDER BY d.id"
             )
             for *columns, metadata in rows:
-                yield DocumentSummary(*columns, metadata=json.loads(metadata))
+                yield read_summary(columns, metadata)
 
     def links(self, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
         found: dict[str, list[Link]] = {}
         names = [storable(name) for name in dict.fromkeys(document_ids)]
-        with self._snapshot() as (connection, _):
+        with self.snapshot() as (connection, _):
             for batch in batches(names):
                 rows = connection.execute(
                     "SELECT d.id, k.href, k.anchor, k.first, t.id, k.kind FROM links AS k"
@@ -281,7 +319,7 @@ class PackStore(Closeable, KnowledgeReader):
 
     def pagerank(self, document_ids: Sequence[str]) -> Mapping[str, float]:
         found: dict[str, float] = {}
-        with self._snapshot() as (connection, _):
+        with self.snapshot() as (connection, _):
             for batch in batches([storable(name) for name in dict.fromkeys(document_ids)]):
                 rows = connection.execute(
                     "SELECT d.id, r.pagerank FROM documents AS d"
@@ -293,8 +331,13 @@ class PackStore(Closeable, KnowledgeReader):
         return found
 
     def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
-        with self._snapshot() as (connection, _):
+        with self.snapshot() as (connection, _):
             return read(PackKnowledge(connection))
+
+    def name_graph(self) -> NameGraph:
+        with self._searching() as (_, index):
+            return index.names
+        raise AssertionError("no index was opened")
 
     def writer(
         self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
@@ -309,16 +352,31 @@ class PackStore(Closeable, KnowledgeReader):
         self._loaded = None
 
     @contextmanager
-    def _snapshot(self) -> Generator[tuple[sqlite3.Connection, PackState]]:
-        """One state of the pack, for as long as it is held."""
+    def snapshot(
+        self, seconds: float | None = None
+    ) -> Generator[tuple[sqlite3.Connection, PackState]]:
+        """One state of the pack, for as long as it is held, or for some seconds."""
         with self._connections.snapshot() as connection:
-            yield connection, finished_state(connection, self._folder)
+            if seconds is None:
+                yield connection, self._state(connection)
+                return
+            with deadline(connection, seconds):
+                yield connection, finished_state(connection, self._folder)
+
+    def _state(self, connection: sqlite3.Connection) -> PackState:
+        """The state that a connection sees; a search asks many times."""
+        row = connection.execute("SELECT generation, token, updated_at FROM pack").fetchone()
+        known, state = self._seen
+        if state is None or row != known:
+            state = finished_state(connection, self._folder)
+            self._seen = row, state
+        return state
 
     @contextmanager
     def _searching(self) -> Generator[tuple[sqlite3.Connection, LoadedIndex]]:
         """One state of the pack together with its indexes."""
         for attempt in range(_ATTEMPTS):
-            with self._snapshot() as (connection, state):
+            with self.snapshot() as (connection, state):
                 index = self._index(connection, state.index, attempt == _ATTEMPTS - 1)
                 if index is not None:
                     yield connection, index
@@ -336,37 +394,51 @@ class PackStore(Closeable, KnowledgeReader):
             loaded = self._loaded
             if loaded is not None and loaded.generation == generation:
                 return loaded
-            try:
-                index = open_index(connection, self._folder, generation)
-            except DamagedIndex:
+            index = self._open_index(connection, generation)
+            if index is None:
                 if not insist and not self._is_current(generation):
                     return None
                 index = rebuild_index(connection, self._folder, generation)
             self._loaded = index
             return index
 
+    def _open_index(
+        self, connection: sqlite3.Connection, generation: Generation
+    ) -> LoadedIndex | None:
+        """The indexes from the pack or from the cache; ``None`` if they must be made again."""
+        reasons: list[DamagedIndex] = []
+        for home in (self._folder.indexes, self._folder.cached_indexes):
+            try:
+                return open_index(connection, home, generation)
+            except DamagedIndex as error:
+                reasons.append(error)
+        if isinstance(reasons[0], ForeignIndex):
+            _log.warning("%s: it is made again, which happens once", reasons[0])
+        return None
+
+    def sealed_parts(self, generation: Generation) -> list[Sealed]:
+        """The folders of the indexes in the pack, if this installation made them."""
+        return _parts_in(self._folder.indexes, generation)
+
+    def load_index(self) -> None:
+        """Open the indexes, which makes them where they are missing."""
+        with self._searching():
+            return
+
     def _is_current(self, generation: Generation) -> bool:
-        with self._snapshot() as (_, state):
+        with self.snapshot() as (_, state):
             return state.index == generation
+
+
+def _parts_in(home: IndexHome, generation: Generation) -> list[Sealed]:
+    try:
+        return sealed_parts(home, generation)
+    except DamagedIndex:
+        return []
 
 
 def _reader(state: PackState) -> Callable[[Sequence[Any]], tuple[int, Passage]]:
     return lambda row: read_passage(row, state.embedder.version)
-
-
-def _rows(
-    connection: sqlite3.Connection,
-    index: LoadedIndex,
-    where: Filter,
-    among: Sequence[Key] | None,
-) -> NDArray[np.int64] | None:
-    """The rows a search may find, ascending; ``None`` for all."""
-    if among is None:
-        return index.rows(connection, where) if where else None
-    rows = index.rows_of(np.array(integers(among), dtype=np.int64))
-    if where:
-        rows = np.intersect1d(rows, index.rows(connection, where), assume_unique=True)
-    return rows
 
 
 def _matches(

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import logging
 import secrets
-import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -35,21 +33,37 @@ from packwise.stores.checks import (
 from packwise.stores.durable import PreparedFile, sync_file, writing
 from packwise.stores.entity_extraction import check_extractions
 from packwise.stores.lifecycle import CommitPlan, StagedBuild, utc_now
+from packwise.stores.pack.checksums import (
+    Checksums,
+    forget_checksums,
+    has_checksums,
+    logged_pages,
+    write_checksums,
+)
 from packwise.stores.pack.commit import apply_plan, collect_vectors
-from packwise.stores.pack.database import DATABASE, PackState, connect_writer, migrate, read_state
+from packwise.stores.pack.database import (
+    PackState,
+    connect_writer,
+    migrate,
+    migrations_missing,
+    read_state,
+)
 from packwise.stores.pack.entity_rows import is_current
-from packwise.stores.pack.index import INDEX_FOLDER
-from packwise.stores.pack.index_writer import remove_other_indexes, write_index
-from packwise.stores.pack.manifest import MANIFEST, Manifest, prepare_manifest
+from packwise.stores.pack.folder import DATABASE, PackFolder
+from packwise.stores.pack.index import generations_used
+from packwise.stores.pack.index_writer import write_index
+from packwise.stores.pack.manifest import Manifest, is_described, prepare_manifest
 from packwise.stores.pack.queries import batches, marks
+from packwise.stores.pack.rows import decoding, read_vector
+from packwise.stores.pack.schema import row_checksum
 from packwise.stores.records import checked_document, pack_payload
-
-LOCK = "build.lock"
 
 _FLUSH_PASSAGES = 256
 _FLUSH_SECONDS = 2.0
 _CHECKPOINT_WAIT_MS = 200
 _MOST_FREE_SHARE = 0.25
+_LARGEST_LOG = 16 << 20
+"""Bytes of SQLite's log at which its pages are moved to the database during a build."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +75,7 @@ class PackWriter(StagedBuild):
     """
 
     def __init__(
-        self, folder: Path, embedder: EmbedderIdentity, *, allow_mismatch: bool = False
+        self, folder: PackFolder, embedder: EmbedderIdentity, *, allow_mismatch: bool = False
     ) -> None:
         self._folder = folder
         self._embedder = embedder
@@ -74,13 +88,16 @@ class PackWriter(StagedBuild):
         self._made_folder = False
         self._made_database = False
         self._saved = False
+        self._changed = False
+        self._checksums: Checksums | None = None
+        self._blocks: set[int] = set()
         self._done = False
         self._kept: set[str] = set()
         self._staged: set[str] = set()
         self._known: dict[str, str] = {}
         self._pending = 0
         self._pending_since = 0.0
-        if (folder / DATABASE).exists():
+        if folder.database.exists():
             self._open()
 
     def source_hashes(self) -> Mapping[str, str]:
@@ -91,7 +108,7 @@ class PackWriter(StagedBuild):
 
         What comes next is the embedding of the others, so what is staged is saved first.
         """
-        with self._guard, writing(self._folder):
+        with self._guard, writing(self._folder.path):
             if self._connection is None:
                 return {}
             self._flush()
@@ -103,8 +120,16 @@ class PackWriter(StagedBuild):
                     (self._embedder_key, *batch),
                 )
                 for digest, blob in rows:
-                    found[digest] = normalised(np.frombuffer(blob, "<f2").astype(np.float32))
+                    vector = read_vector(f"with the hash {digest}", blob, self._embedder.dim)
+                    found[digest] = normalised(vector.astype(np.float32))
             return found
+
+    def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        with self._guard, writing(self._folder.path):
+            connection = self._writable()
+            self._begin_transaction(connection)
+            self._insert_vectors(connection, hashes, vectors)
+            self._flush()
 
     def keep(self, document_id: str) -> None:
         document_id = storable(document_id)
@@ -122,18 +147,10 @@ class PackWriter(StagedBuild):
         block = passage_vectors(document.id, len(passages), vectors, self._embedder.dim)
         check_extractions(document.id, passages, extractions)
         document, rows = checked_document(document, passages, self._embedder.version)
-        with self._guard, writing(self._folder):
+        with self._guard, writing(self._folder.path):
             connection = self._writable()
-            if not connection.in_transaction:
-                connection.execute("BEGIN IMMEDIATE")
-                self._pending_since = time.monotonic()
-            connection.executemany(
-                "INSERT OR IGNORE INTO vectors (content_hash, embedder, vector) VALUES (?, ?, ?)",
-                [
-                    (row.content_hash, self._embedder_key, vector.tobytes())
-                    for row, vector in zip(rows, to_half(block), strict=True)
-                ],
-            )
+            self._begin_transaction(connection)
+            self._insert_vectors(connection, [row.content_hash for row in rows], block)
             payload = pack_payload(document, rows, extractions)
             connection.execute(
                 "INSERT OR REPLACE INTO staged (id, source_hash, embedder, payload)"
@@ -149,7 +166,7 @@ class PackWriter(StagedBuild):
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
         with self._guard:
-            with writing(self._folder):
+            with writing(self._folder.path):
                 connection = self._writable()
                 self._flush()
                 state = _state(connection)
@@ -160,10 +177,32 @@ class PackWriter(StagedBuild):
                 changes = plan.taken or plan.removed or not is_current(connection)
                 if changes or state.generation == 0:
                     passages = self._switch(connection, state, plan)
-                elif prune and connection.execute("DELETE FROM staged").rowcount:
-                    collect_vectors(connection)
+                else:
+                    if prune and _has_staged(connection):
+                        connection.execute("BEGIN IMMEDIATE")
+                        connection.execute("DELETE FROM staged")
+                        collect_vectors(connection)
+                        self._save(connection)
+                    self._finish_earlier(connection, state)
             self.close()
             return plan.summary(passages)
+
+    def rewrite(self) -> None:
+        """Write the next generation of what the database holds, with everything that follows
+        from it made from scratch."""
+        with self._guard:
+            with writing(self._folder.path):
+                connection = self._writable()
+                self._flush()
+                self._reembed = True  # No index of an earlier generation is used.
+                plan = CommitPlan([], [], {}, prune=False)
+                self._switch(connection, _state(connection), plan)
+                self._checksums = None  # What was damaged need not be among the changes.
+            self.close()
+
+    def connection(self) -> sqlite3.Connection:
+        """The connection of the build, for repairs."""
+        return self._writable()
 
     def close(self) -> None:
         """End the build and let others write; what is staged stays for the next one."""
@@ -172,13 +211,34 @@ class PackWriter(StagedBuild):
             try:
                 if self._connection is not None:
                     self._end_connection(self._connection)
+                    if self._changed:
+                        self._record()
             finally:
                 self._connection = None
                 if self._made_database and not self._saved:
-                    self._take_back()
+                    self._made_database = False
+                    self._folder.take_back(made_folder=self._made_folder)
                 if self._filelock is not None:
                     self._filelock.release()
                     self._filelock = None
+
+    def _begin_transaction(self, connection: sqlite3.Connection) -> None:
+        if not connection.in_transaction:
+            connection.execute("BEGIN IMMEDIATE")
+            self._pending_since = time.monotonic()
+
+    def _insert_vectors(
+        self, connection: sqlite3.Connection, hashes: Sequence[str], vectors: Vectors
+    ) -> None:
+        connection.executemany(
+            "INSERT OR IGNORE INTO vectors (content_hash, embedder, vector, checksum)"
+            " VALUES (?, ?, ?, ?)",
+            [
+                (digest, self._embedder_key, blob, row_checksum(blob))
+                for digest, vector in zip(hashes, to_half(vectors), strict=True)
+                for blob in [vector.tobytes()]
+            ],
+        )
 
     def _writable(self) -> sqlite3.Connection:
         if self._done:
@@ -189,10 +249,11 @@ class PackWriter(StagedBuild):
         return self._connection
 
     def _open(self) -> None:
-        with writing(self._folder):
-            made_folder = not self._folder.exists()
-            self._folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self._folder / LOCK, timeout=0, thread_local=False)
+        with writing(self._folder.path):
+            made_folder = not self._folder.path.exists()
+            self._folder.path.mkdir(parents=True, exist_ok=True)
+            self._folder.check()
+            lock = FileLock(self._folder.lock, timeout=0, thread_local=False)
             try:
                 lock.acquire()
             except Timeout as error:
@@ -201,7 +262,7 @@ class PackWriter(StagedBuild):
                 ) from error
             self._filelock = lock
             self._made_folder = made_folder
-            self._made_database = not (self._folder / DATABASE).exists()
+            self._made_database = not self._folder.database.exists()
             try:
                 self._connection = connect_writer(self._folder)
                 self._begin(self._connection)
@@ -210,7 +271,9 @@ class PackWriter(StagedBuild):
                 raise
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        migrate(connection)
+        if migrations_missing(connection):
+            self._about_to_change()
+            migrate(connection)
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
             "INSERT OR IGNORE INTO pack (only, generation, token, documents, passages, links,"
@@ -230,37 +293,54 @@ class PackWriter(StagedBuild):
             "SELECT key FROM embedders WHERE name = ? AND version = ? AND dim = ?", self._embedder
         ).fetchone()
         connection.execute("DELETE FROM staged WHERE embedder <> ?", (self._embedder_key,))
-        connection.execute("COMMIT")
+        self._save(connection)
         if not self._reembed:
             self._known.update(connection.execute("SELECT id, source_hash FROM documents"))
         self._known.update(connection.execute("SELECT id, source_hash FROM staged"))
 
     def _flush(self) -> None:
         if self._connection is not None and self._connection.in_transaction:
-            self._connection.execute("COMMIT")
+            self._save(self._connection)
             self._saved = True
         self._pending = 0
 
+    def _save(self, connection: sqlite3.Connection) -> None:
+        """Commit; before the database changes for the first time, its checksum is removed."""
+        if connection.total_changes and not self._changed:
+            self._about_to_change()
+        connection.execute("COMMIT")
+        log = self._folder.path / f"{DATABASE}-wal"
+        if log.exists() and log.stat().st_size > _LARGEST_LOG:
+            self._empty_log(connection, "PASSIVE")
+
+    def _about_to_change(self) -> None:
+        self._checksums = forget_checksums(self._folder)
+        self._changed = True
+
+    def _empty_log(self, connection: sqlite3.Connection, how: str) -> None:
+        """Move what is in the log to the database. No one else does, so that every page that
+        changed is seen here once."""
+        self._blocks |= logged_pages(self._folder)
+        connection.execute(f"PRAGMA wal_checkpoint({how})").fetchall()
+
+    def _record(self) -> None:
+        try:
+            write_checksums(self._folder, self._checksums, self._blocks)
+        except OSError as error:
+            _log.warning("%s is complete, but has no checksums: %s", self._folder, error)
+
     def _end_connection(self, connection: sqlite3.Connection) -> None:
         try:
-            with writing(self._folder):
+            with writing(self._folder.path):
                 if connection.in_transaction:
                     self._flush()
+                self._blocks |= logged_pages(self._folder)
         except StoreError:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         finally:
             connection.close()
-
-    def _take_back(self) -> None:
-        """Remove what this build created but never put anything into."""
-        self._made_database = False
-        for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", LOCK):
-            (self._folder / name).unlink(missing_ok=True)
-        shutil.rmtree(self._folder / INDEX_FOLDER, ignore_errors=True)
-        if self._made_folder and not any(self._folder.iterdir()):
-            self._folder.rmdir()
 
     def _plan(self, connection: sqlite3.Connection, prune: bool) -> CommitPlan:
         stored = dict(connection.execute("SELECT id, key FROM documents").fetchall())
@@ -273,17 +353,19 @@ class PackWriter(StagedBuild):
         The index and the manifest are on the disk before SQLite commits, which is the one
         moment in which readers move on. Until then any failure leaves the old state.
         """
-        index: Path | None = None
+        written: int | None = None
         manifest: PreparedFile | None = None
         try:
             connection.execute("BEGIN IMMEDIATE")
-            change = apply_plan(connection, plan, self._embedder_key)
-            new = self._advance(connection, state)
-            previous = None if state.generation == 0 or self._reembed else state.index
-            index = write_index(connection, self._folder, new.index, previous, change)
+            with decoding(str(self._folder.database)):
+                change = apply_plan(connection, plan, self._embedder_key)
+                new = self._advance(connection, state)
+                previous = None if state.generation == 0 or self._reembed else state.index
+                write_index(connection, self._folder.indexes, new.index, previous, change)
+            written = new.generation
             manifest = prepare_manifest(self._folder, Manifest.of(new))
             self._saved = True
-            connection.execute("COMMIT")
+            self._save(connection)
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -291,8 +373,8 @@ class PackWriter(StagedBuild):
                 raise  # the commit had already happened: what belongs to it must stay
             if manifest is not None:
                 manifest.discard()
-            if index is not None:
-                shutil.rmtree(index, ignore_errors=True)
+            if written is not None:
+                self._folder.indexes.remove(written)
             raise
         self._tidy(connection, new, manifest)
         return new.passages
@@ -311,24 +393,37 @@ class PackWriter(StagedBuild):
         counts = (documents, passages, links)
         return PackState(generation, token, self._embedder, *counts, state.created_at, now)
 
+    def _finish_earlier(self, connection: sqlite3.Connection, state: PackState) -> None:
+        """Tidy up for a build that was killed, or whose disk was full, after its commit."""
+        ended = self._changed or has_checksums(self._folder)
+        if ended and is_described(self._folder, state):
+            return
+        if not self._changed:
+            self._about_to_change()
+        self._tidy(connection, state, prepare_manifest(self._folder, Manifest.of(state)))
+
     def _tidy(
         self, connection: sqlite3.Connection, state: PackState, manifest: PreparedFile
     ) -> None:
         """What follows a commit. The pack is whole without it, so an error here is logged."""
         try:
             manifest.publish()
-            for stale in self._folder.glob(f".{MANIFEST}.*"):
-                stale.unlink(missing_ok=True)
-            remove_other_indexes(self._folder, state.index)
-            sync_file(self._folder)
+            self._folder.remove_unfinished()
+            indexes = self._folder.indexes
+            indexes.remove_others(generations_used(indexes, state.index))
+            sync_file(self._folder.path)
             connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT_WAIT_MS}")
             (free,) = connection.execute("PRAGMA freelist_count").fetchone()
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             if free > _MOST_FREE_SHARE * pages:
                 connection.execute("PRAGMA incremental_vacuum").fetchall()
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._empty_log(connection, "TRUNCATE")
         except (OSError, sqlite3.Error) as error:
             _log.warning("%s is complete, but could not be tidied up: %s", self._folder, error)
+
+
+def _has_staged(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM staged LIMIT 1").fetchone() is not None
 
 
 def _state(connection: sqlite3.Connection) -> PackState:

@@ -134,7 +134,8 @@ def _write_documents(
             key = keys[row.position] = next(unused_keys)
             if row.content_hash not in vectors:
                 raise StoreError(f"{document.id}: passage {row.position} has no vector")
-            frequency = Counter(terms(passage_of(document, row, "").indexed_text))
+            indexed = passage_of(document, row, "").indexed_text
+            frequency = Counter(terms(indexed, document.lang))
             length = frequency.total()
             postings += [(term, key, count, length) for term, count in frequency.items()]
             passages.append(

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import re
 import select
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -18,8 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from packwise.errors import StoreBusy, StoreError, UsageError
-from packwise.stores.postgres.errors import is_lost, translate, translated_errors
-from packwise.stores.postgres.migrations import show_extensions
+from packwise.stores.postgres.errors import (
+    is_conflict,
+    is_lost,
+    translate,
+    translated_errors,
+)
+from packwise.stores.postgres.schemas import SchemaPath, find_schema, take_search_path
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,6 +46,9 @@ _POLL_SECONDS = 0.05
 """How long a caller waits for a connection before it looks for a failure to connect."""
 _RETRY_PAUSES = (0.0, 0.2, 0.8, 2.0)
 """Pauses before a read is tried again: as long as a server takes to restart."""
+_CONFLICT_PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""Pauses before a transaction is done again that lost to another one; each is drawn from 0.5 to
+1.5 of these, so that two writers do not meet again."""
 
 # A child process must not use, nor even close, the connections of its parent.
 _inherited: list[Any] = []
@@ -101,8 +111,10 @@ def database_identity(url: str) -> tuple[str, ...]:
 class PostgresPool:
     """Lends each caller a connection and takes it back; safe to use from several threads.
 
-    ``configure`` is called with every new connection, in autocommit. A wrong password or a
-    server that is down is an error at once, and a broken connection is never lent again.
+    ``configure`` is called with every new connection, in autocommit. Neither it nor the work may
+    leave anything behind in a session: a pooler lends the same session to others. A wrong
+    password or a server that is down is an error at once, and a broken connection is never lent
+    again.
     """
 
     def __init__(
@@ -121,13 +133,24 @@ class PostgresPool:
         self._pool: ConnectionPool[Connection] | None = None
         self._process = os.getpid()
         self._closed = False
+        self._path: SchemaPath | None = None
+
+    def schema_path(self, connection: Connection) -> SchemaPath:
+        """The schema of this URL's tables, whether or not it exists."""
+        path = self._path or find_schema(connection, self._connector.schemas)
+        if path.exists and path.extensions:
+            self._path = path
+        return path
 
     def run(self, work: Callable[[Connection], T], *, retry: bool = True) -> T:
-        """What ``work`` returns for a connection. With ``retry``, work whose connection broke
-        is done again on another one: only for work that changes nothing."""
+        """What ``work`` returns for a connection.
+
+        Work that the server rolled back because of other writers is done again. With ``retry``,
+        so is work whose connection broke: only for work that changes nothing.
+        """
         import psycopg
 
-        pauses = iter(_RETRY_PAUSES)
+        pauses, conflicts = iter(_RETRY_PAUSES), iter(_CONFLICT_PAUSES)
         lost = False
         while True:
             try:
@@ -138,6 +161,9 @@ class PostgresPool:
                 lost = lost or is_lost(error)
                 again = retry and lost and isinstance(error, psycopg.OperationalError)
                 pause = next(pauses, None) if again else None
+                if is_conflict(error):
+                    pause = next(conflicts, None)
+                    pause = None if pause is None else pause * random.uniform(0.5, 1.5)
                 if pause is None:
                     raise translate(error, self.location) from error
                 time.sleep(pause)
@@ -221,9 +247,9 @@ class _Connector:
         from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
         defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "packwise"}
-        named = conninfo_to_dict(url)
-        unnamed = {name: value for name, value in defaults.items() if name not in named}
-        self._conninfo = make_conninfo(url, **unnamed)
+        named: dict[str, Any] = {**defaults, **conninfo_to_dict(url)}
+        self.schemas = take_search_path(named)
+        self._conninfo = make_conninfo("", **named)
         self._configure = configure
         self.failures = 0
         self.last_error: Exception = StoreError("no connection was tried")
@@ -235,7 +261,10 @@ class _Connector:
         connection: Connection | None = None
         try:
             connection = psycopg.connect(self._conninfo, autocommit=True)
-            show_extensions(connection)
+            if is_pooled(connection):
+                # A prepared statement may be in another session than its next use.
+                # A pipeline may never be answered: see ``can_pipeline``.
+                connection.prepare_threshold = None
             if self._configure is not None:
                 self._configure(connection)
         except Exception as error:
@@ -260,10 +289,27 @@ class _Connector:
         return PooledConnection
 
 
+def is_pooled(connection: Connection) -> bool:
+    """Whether a pooler is in between: it does not pass on the process id of the session."""
+    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
+    return row != (connection.info.backend_pid,)
+
+
+def can_pipeline(connection: Connection) -> bool:
+    """Whether several statements may be sent before the first is answered.
+
+    Not through a pooler: PgBouncer before 1.21 loses count of the answers and keeps the session
+    for ever. A pool's connection through a pooler prepares nothing, which is how it is known.
+    """
+    return connection.prepare_threshold is not None
+
+
 def _is_stale(connection: Connection) -> bool:
     """Whether the server has ended an idle connection: then there is something to read."""
     if connection.closed:
         return True
+    if sys.platform == "win32":
+        return bool(select.select([connection.fileno()], [], [], 0)[0])
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
     return bool(poll.poll(0))

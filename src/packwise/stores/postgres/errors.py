@@ -65,6 +65,13 @@ def is_lost(error: BaseException) -> bool:
     return unknown and _LOST.search(str(error).lower()) is not None
 
 
+def is_conflict(error: BaseException) -> bool:
+    """Whether the server rolled a transaction back because of another one: it can be done again."""
+    from psycopg import errors
+
+    return isinstance(error, (errors.DeadlockDetected, errors.SerializationFailure))
+
+
 def _first_line(error: BaseException) -> str:
     """The server's message, without hints and positions."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -112,7 +119,7 @@ def _statement_error(error: psycopg.Error, message: str, location: str) -> Packw
                 f"{location} took longer than statement_timeout allows",
                 fix="ask for less, or raise statement_timeout",
             )
-        case errors.LockNotAvailable() | errors.DeadlockDetected():
+        case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
             return StoreTimeout(
                 f"{location} is busy with other writers: {message}", fix="try again"
             )

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
 from packwise.errors import StoreError
+from packwise.stores.postgres.schemas import SchemaPath, find_schema, use_schema
 
 if TYPE_CHECKING:
     from psycopg.sql import SQL, Composed
@@ -57,16 +58,26 @@ def _read_file(package: str, name: str) -> str:
 
 
 def migrate(
-    connection: Connection, component: str, steps: Sequence[SchemaStep], location: str
+    connection: Connection,
+    component: str,
+    steps: Sequence[SchemaStep],
+    location: str,
+    path: SchemaPath,
 ) -> list[str]:
-    """Apply the steps that this database lacks, and return their names.
+    """Apply the steps that this database lacks, and return their names. The schema is created
+    if it is missing.
 
     Raises ``StoreError`` for a database that a later Packwise has changed.
     """
+    from psycopg import sql
+
     done: list[str] = []
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        _create_schema(connection)
+        if not path.exists:
+            create = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}")
+            connection.execute(create.format(sql.Identifier(path.schema)))
+        use_schema(connection, path)
         connection.execute(
             "CREATE TABLE IF NOT EXISTS packwise_migrations (component text, version integer,"
             " name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(),"
@@ -91,22 +102,6 @@ def migrate(
                 )
                 done.append(step.name)
     return done
-
-
-def _create_schema(connection: Connection) -> None:
-    """Create the first schema of the search path, if it is missing."""
-    from psycopg import sql
-
-    row = connection.execute(
-        "SELECT trim(both ' \"' FROM split_part(current_setting('search_path'), ',', 1)),"
-        " current_schema()"
-    ).fetchone()
-    first, current = row or ("", None)
-    if first in ("$user", current) or (current is not None and first == ""):
-        return
-    connection.execute(
-        sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(first or "public"))
-    )
 
 
 def require_vector(connection: Connection) -> None:
@@ -149,18 +144,6 @@ def create_textsearch(connection: Connection) -> str | None:
     return None
 
 
-def show_extensions(connection: Connection) -> None:
-    """Add the schemas of the extensions to the end of the search path, for URLs that name
-    only another schema."""
-    connection.execute(
-        "SELECT set_config('search_path', concat_ws(', ', current_setting('search_path'),"
-        " string_agg(DISTINCT quote_ident(n.nspname), ', ')), false) FROM pg_extension AS e"
-        " JOIN pg_namespace AS n ON n.oid = e.extnamespace"
-        " WHERE e.extname IN ('vector', 'pg_textsearch')"
-        " AND n.nspname <> ALL (current_schemas(true))"
-    )
-
-
 def _installed_version(connection: Connection, name: str) -> str | None:
     row = connection.execute(
         "SELECT extversion FROM pg_extension WHERE extname = %s", (name,)
@@ -170,8 +153,10 @@ def _installed_version(connection: Connection, name: str) -> str | None:
 
 def _create(connection: Connection, name: bytes) -> None:
     """In ``public``, not in the first schema of the search path: other schemas may need the
-    extension too, and dropping the schema would drop it."""
+    extension too, and dropping the schema would drop it. For the rest of the transaction, the
+    search path includes it."""
     public = connection.execute("SELECT to_regnamespace('public')").fetchone()
     schema = b" WITH SCHEMA public" if public and public[0] else b""
     connection.execute(b"CREATE EXTENSION IF NOT EXISTS " + name + schema)
-    show_extensions(connection)
+    (current,) = connection.execute("SELECT current_schema()").fetchone() or ("",)
+    use_schema(connection, find_schema(connection, (current,)))

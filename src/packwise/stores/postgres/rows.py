@@ -12,6 +12,7 @@ from packwise.errors import StoreMissing
 from packwise.stores.base import Vectors
 from packwise.stores.checks import Identity, storable
 from packwise.stores.postgres.connections import Connection
+from packwise.stores.postgres.schemas import SchemaPath
 from packwise.stores.records import read_blocks, read_layout
 
 PASSAGE_COLUMNS = """p.key, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
@@ -83,7 +84,6 @@ def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passag
     key, position, path, first, past, digest, own_url, text, *of_document, layout = row
     doc, title, url, lang, metadata = of_document
     document = from_postgres(doc)
-    lead, blocks = read_layout(from_postgres(layout))
     return key, Passage(
         id=passage_id(document, position),
         document=document,
@@ -98,8 +98,7 @@ def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passag
         url=from_postgres(url if own_url is None else own_url),
         lang=from_postgres(lang),
         metadata=map_from_postgres(metadata),
-        lead=lead,
-        blocks=blocks,
+        **read_layout(from_postgres(layout)),
     )
 
 
@@ -184,16 +183,22 @@ def read_state(connection: Connection) -> BuildState:
     return BuildState(*row)
 
 
-def finished_state(connection: Connection, location: str) -> BuildState:
-    """The state of a finished build. Raises ``StoreMissing`` where there is none."""
-    from psycopg import errors
+def finished_state(connection: Connection, location: str, path: SchemaPath) -> BuildState:
+    """The state of a finished build; the transaction then works in its schema. Raises
+    ``StoreMissing`` where there is none."""
+    from psycopg import errors, sql
 
+    fix = f"packwise build SOURCE --out {location}"
+    if not path.exists:
+        raise StoreMissing(f"{location}: there is no schema {path.schema!r}", fix=fix)
+    query = sql.SQL("SELECT {}, set_config('search_path', %s, true) FROM {}").format(
+        sql.SQL(", ").join(sql.Identifier(field.name) for field in fields(BuildState)),
+        path.name("packwise_store"),
+    )
     try:
-        state = read_state(connection)
+        row = connection.execute(query, (path.search_path,)).fetchone()
     except errors.UndefinedTable:
-        state = None
-    if state is None or state.generation == 0:
-        raise StoreMissing(
-            f"{location} holds no passages", fix=f"packwise build SOURCE --out {location}"
-        )
+        row = None
+    if row is None or (state := BuildState(*row[:-1])).generation == 0:
+        raise StoreMissing(f"{location} holds no passages", fix=fix)
     return state

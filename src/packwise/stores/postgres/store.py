@@ -19,6 +19,7 @@ from packwise.errors import StoreMissing, UsageError
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
 from packwise.stores.checks import normalised, question_vector
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
+from packwise.stores.languages import LanguageCounts
 from packwise.stores.lifecycle import Closeable
 from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.knowledge import PostgresKnowledge
@@ -77,6 +78,7 @@ class PostgresStore(Closeable, KnowledgeReader):
 
     def __init__(self, url: str, *, pool_size: int = 8) -> None:
         self._pool = PostgresPool(url, size=pool_size, configure=_read_only)
+        self._languages = LanguageCounts()
 
     @_reads
     def info(self, at: StoreSnapshot) -> StoreInfo:
@@ -110,6 +112,14 @@ class PostgresStore(Closeable, KnowledgeReader):
 
     def version(self) -> str:
         return self._read(lambda _, state: state.version)
+
+    @_reads
+    def languages(self, at: StoreSnapshot) -> Mapping[str, int]:
+        def langs() -> Iterator[str]:
+            for (lang,) in at.connection.execute("SELECT lang FROM packwise_documents"):
+                yield from_postgres(lang)
+
+        return self._languages.of(at.state.version, langs)
 
     @_reads
     def vector_search(
@@ -261,8 +271,9 @@ class PostgresStore(Closeable, KnowledgeReader):
 
     def _read(self, query: Callable[[Connection, BuildState], _T]) -> _T:
         def in_transaction(connection: Connection) -> _T:
+            path = self._pool.schema_path(connection)
             with connection.transaction():
-                return query(connection, finished_state(connection, self._pool.location))
+                return query(connection, finished_state(connection, self._pool.location, path))
 
         return self._pool.run(in_transaction)
 

@@ -29,6 +29,7 @@ from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate, require_vector
 from packwise.stores.postgres.rows import from_postgres, read_state, to_postgres
+from packwise.stores.postgres.schemas import use_schema
 from packwise.stores.records import checked_document, pack_payload
 
 _LOCK = 0x70617373
@@ -67,6 +68,7 @@ class PostgresWriter(StagedBuild):
         *,
         allow_mismatch: bool = False,
     ) -> None:
+        self._pool = pool
         self._location = pool.location
         self._identity = (embedder, embedder_version, dim)
         self._version = embedder_version
@@ -119,6 +121,14 @@ class PostgresWriter(StagedBuild):
             )
             found.update((digest, np.frombuffer(blob, dtype="<f4").copy()) for digest, blob in rows)
             return found
+
+    def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        """Save vectors before the documents of their passages are staged."""
+        with self._guard, translated_errors(self._location):
+            connection = self._writable()
+            for digest, vector in zip(hashes, vectors, strict=True):
+                self._vectors[digest] = vector.astype("<f4").tobytes()
+            self._flush(connection)
 
     def keep(self, document_id: str) -> None:
         """Keep an unchanged document, or its staged version."""
@@ -200,7 +210,8 @@ class PostgresWriter(StagedBuild):
 
         connection.read_only = False
         connection.isolation_level = IsolationLevel.READ_COMMITTED
-        migrate(connection, "passages", _STEPS, self._location)
+        migrate(connection, "passages", _STEPS, self._location, self._pool.schema_path(connection))
+        use_schema(connection, self._pool.schema_path(connection), local=False)
         if not any(_locked(connection, pause) for pause in _LOCK_PAUSES):
             raise StoreBusy(
                 f"another build is writing to {self._location}", fix="wait for it to end"
@@ -229,7 +240,7 @@ class PostgresWriter(StagedBuild):
         return self._connection
 
     def _flush(self, connection: Connection) -> None:
-        if not self._documents:
+        if not self._documents and not self._vectors:
             return
         with connection.transaction(), connection.cursor() as cursor:
             cursor.executemany(

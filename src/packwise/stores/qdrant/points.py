@@ -81,7 +81,7 @@ def passage_point(passage: Passage, owner: int, extraction: Extraction | None) -
     """The payload of a staged passage, with the fields that a context builder needs. ``owner``
     is the key of its document."""
     metadata = passage.metadata
-    blob, length = pack_terms(terms(passage.indexed_text))
+    blob, length = pack_terms(terms(passage.indexed_text, passage.lang))
     payload: Payload = {
         "kind": "passage",
         "born": NEVER,
@@ -114,13 +114,11 @@ def passage_point(passage: Passage, owner: int, extraction: Extraction | None) -
 
 def read_passage(payload: Mapping[str, Any]) -> Passage:
     """A passage from a payload with ``PASSAGE_FIELDS``. Earlier builds stored no layout."""
-    lead, blocks = read_layout(payload.get("layout", ""))
     return Passage(
         id=passage_id(payload["document"], payload["orderIndex"]),
         section_path=tuple(payload["sectionPath"]),
         metadata=payload["metadata"],
-        lead=lead,
-        blocks=blocks,
+        **read_layout(payload.get("layout", "")),
         **{name: payload[key] for name, key in _PASSAGE.items()},
     )
 

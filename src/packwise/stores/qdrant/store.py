@@ -14,6 +14,7 @@ from packwise.stores.base import DocumentSummary, Key, StoreInfo, Vectors
 from packwise.stores.checks import storable
 from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
+from packwise.stores.languages import LanguageCounts
 from packwise.stores.lifecycle import Closeable
 from packwise.stores.links import index_urls, target_of
 from packwise.stores.qdrant.knowledge import QdrantKnowledge
@@ -69,6 +70,7 @@ class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
         self._server = server
         self._address = address
         self._reader = QdrantReader(server, address.collection, address.text)
+        self._languages = LanguageCounts()
 
     def state(self) -> QdrantState:
         """The generation that is current now."""
@@ -77,6 +79,10 @@ class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
     def version(self) -> str:
         """The version that ``info`` gives, in one small request."""
         return self._reader.state().version
+
+    def languages(self) -> Mapping[str, int]:
+        langs = lambda: (document.lang for document in self.documents())  # noqa: E731
+        return self._languages.of(self.version(), langs)
 
     def info(self) -> StoreInfo:
         state = self._reader.state()

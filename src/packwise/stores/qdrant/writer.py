@@ -114,6 +114,9 @@ class QdrantWriter(StagedBuild):
                     found[record.payload["contentHash"]] = read_vector(record, self._identity[2])
         return found
 
+    def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        """Nothing to do: Qdrant keeps vectors with the passages of a staged document."""
+
     def keep(self, document_id: str) -> None:
         """Keep a document that has not changed (or use its staged version)."""
         document_id = storable(document_id)

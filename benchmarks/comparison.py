@@ -1,0 +1,212 @@
+"""Packwise beside other libraries: speed, memory, size, ranking, and what installing brings.
+
+    python benchmarks/comparison.py DATA [--out docs/comparison.md] [--speed scifact,synthetic-200k]
+
+Every library runs in an environment of its own (environments.py) and gets the same passages,
+vectors and questions (corpora.py); engines.py says how each is set up. What was measured is kept
+below the work folder and used again, so an interrupted run continues; `--again` measures anew.
+Writes the page with comparison_page.py, or prints it. A part of the page that a run does not
+measure (`--ranking ""`) stays as it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from comparison_page import Ranks, Set, Speed, install_part, page, ranking_part, speed_part
+from corpora import ARTICLES, corpus, embedder_of, passage_count, read_questions
+from environments import SUBJECTS, Footprint, footprint, python_of
+
+from packwise.evaluation.metrics import HEADLINE, Metric, fold_to_documents
+from packwise.settings import Settings, cache_folder
+
+SPEED = "scifact,wikispeedia,synthetic-20k"
+RANKING = "hotpotqa-100,musique-100,squad2,scifact,cisi,stackfaq"
+ENGINES = {
+    "packwise": "packwise",
+    "lancedb": "lancedb",
+    "txtai": "txtai",
+    "haystack": "haystack",
+    "llama-index": "llama-index",
+    "llama-index-ranks": "llama-index",
+    "vectrixdb": "vectrixdb",
+}
+"""Each with the environment it runs in."""
+
+RANKING_ONLY = ("llama-index-ranks",)
+"""Another setting of a library whose speed is measured already."""
+
+METRICS = (Metric("recall", 2), Metric("recall", 5), HEADLINE)
+BESIDE_SPEED = Metric("recall", 10)
+LONGEST_SECONDS = 1800
+
+
+def main() -> None:
+    """Measure what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--work", type=Path, default=cache_folder() / "comparison")
+    parser.add_argument("--out", type=Path, help="the page; by default it is printed")
+    parser.add_argument("--speed", default=SPEED, help="sets to time, such as synthetic-200k")
+    parser.add_argument("--ranking", default=RANKING, help="sets to rank")
+    parser.add_argument("--only", default=",".join(ENGINES), help="libraries to run")
+    parser.add_argument("--articles", type=int, default=300, help="of wikispeedia")
+    parser.add_argument("--embedder", help="of the vectors; by default that of the settings")
+    parser.add_argument("--again", action="store_true", help="measure again what is known")
+    given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    chosen = [name for name in ENGINES if name in given.only.split(",")]
+    speed, ranking = _names(given.speed), _names(given.ranking)
+    used = {ENGINES[name] for name in chosen}
+    footprints = {
+        subject.name: _footprint(subject.name, given.work, again=given.again)
+        for subject in SUBJECTS
+        if subject.name in used or chosen == list(ENGINES)
+    }
+    bench = Bench(given)
+    timed = {
+        name: bench.speed(name, [c for c in chosen if c not in RANKING_ONLY]) for name in speed
+    }
+    ranks = {name: bench.ranks(name, chosen) for name in ranking}
+    parts = {"install": install_part(footprints)}
+    if timed:
+        parts["speed"] = speed_part(timed, bench.sets)
+    if ranks:
+        parts["ranking"] = ranking_part(ranks, bench.sets)
+    before = given.out.read_text(encoding="utf-8") if given.out and given.out.exists() else ""
+    text = page(parts, before)
+    if given.out:
+        given.out.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _footprint(name: str, work: Path, *, again: bool) -> Footprint:
+    (subject,) = (one for one in SUBJECTS if one.name == name)
+    kept = work / "footprints" / f"{name}.json"
+    if again or not kept.exists():
+        sys.stderr.write(f"installing {name}\n")
+        _keep(kept, asdict(footprint(subject, work / "environments")))
+    return Footprint(**json.loads(kept.read_text()))
+
+
+class Bench:
+    """Measures libraries on sets, and keeps what it measured."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self._given = given
+        self._work: Path = given.work
+        self._settings = Settings.load(embedder=given.embedder)
+        self.sets: dict[str, Set] = {}
+
+    def speed(self, name: str, engines: Sequence[str]) -> dict[str, Speed]:
+        """Time libraries on a set."""
+        folder = self._corpus(name)
+        return {
+            engine: Speed(**self._known("speed", engine, folder, self._time)) for engine in engines
+        }
+
+    def ranks(self, name: str, engines: Sequence[str]) -> dict[str, Ranks]:
+        """Let libraries rank a set."""
+        folder = self._corpus(name)
+        return {
+            engine: Ranks(**self._known("ranking", engine, folder, self._rank))
+            for engine in engines
+        }
+
+    def _corpus(self, name: str) -> Path:
+        given = self._given
+        folder = corpus(name, given.data, self._work, given.articles, self._settings)
+        title = f"{name}, {given.articles} articles" if name == ARTICLES else name
+        self.sets[name] = Set(
+            title,
+            passage_count(folder),
+            len(read_questions(folder)),
+            embedder_of(name, self._settings),
+        )
+        return folder
+
+    def _known(
+        self, kind: str, engine: str, folder: Path, measure: Callable[[Run], Speed | Ranks]
+    ) -> dict[str, Any]:
+        kept = self._work / kind / folder.name / f"{engine}.json"
+        if self._given.again or not kept.exists():
+            sys.stderr.write(f"{kind}: {engine} on {folder.name}\n")
+            (subject,) = (one for one in SUBJECTS if one.name == ENGINES[engine])
+            place = self._work / "stores" / folder.name / engine
+            shutil.rmtree(place, ignore_errors=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            python = python_of(subject, self._work / "environments")
+            try:
+                found = measure(Run(python, engine, folder, place))
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+                said = (error.stderr or b"").decode("utf-8", "replace").strip().splitlines()
+                sys.stderr.write("\n".join([*said[-20:], str(error), ""]))
+                reason = said[-1][:200] if said else type(error).__name__
+                found = Speed(failure=reason) if kind == "speed" else Ranks(failure=reason)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
+            _keep(kept, asdict(found))
+        return json.loads(kept.read_text())
+
+    def _time(self, run: Run) -> Speed:
+        build, search = run.step("build"), run.step("search")
+        recalls = [
+            BESIDE_SPEED.score(fold_to_documents(documents), question.relevant)
+            for question, documents in zip(
+                read_questions(run.folder), search.pop("found"), strict=True
+            )
+        ]
+        return Speed(build, search, sum(recalls) / len(recalls))
+
+    def _rank(self, run: Run) -> Ranks:
+        run.step("build")
+        found = [fold_to_documents(documents) for documents in run.step("rank")["found"]]
+        questions = read_questions(run.folder)
+        return Ranks(
+            {
+                str(metric): {
+                    question.id: metric.score(documents, question.relevant)
+                    for question, documents in zip(questions, found, strict=True)
+                }
+                for metric in METRICS
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One library with one set in a fresh folder."""
+
+    python: Path
+    engine: str
+    folder: Path
+    place: Path
+
+    def step(self, step: str) -> dict[str, Any]:
+        """Run a step of engines.py in a process of the library's environment."""
+        script = str(Path(__file__).with_name("engines.py"))
+        command = [self.python, script, self.engine, step, self.folder, self.place]
+        done = subprocess.run(command, capture_output=True, check=True, timeout=LONGEST_SECONDS)
+        return json.loads(done.stdout[done.stdout.index(b"{") :])
+
+
+def _keep(path: Path, figures: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(figures), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

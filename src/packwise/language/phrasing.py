@@ -1,0 +1,212 @@
+"""Questions in good English, from the headings and definitions of a text.
+
+Each rule asks only where the words leave no doubt about the grammar: "Open a shell" becomes "How
+do I open a shell?", while "Debug mode" is no request to debug something and becomes nothing.
+Whether a word is a name is seen in the text itself: one that it also writes in lower case is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+_WORD = re.compile(r"[A-Za-z][\w'’.+/-]*")
+_SENTENCE_START = re.compile(r"(?:^|[.!?:\n\"“(>|*-]\s*)$")
+_VERBS = frozenset(
+    """
+    accept access activate add adjust allow apply archive assign attach avoid back block build call
+    cancel change check choose clean clear clone close collect combine commit compare compile
+    compress configure connect contribute control convert copy create customize debug declare
+    define delete deploy describe detect develop disable discard display distribute document
+    download edit embed enable encode encrypt escape evaluate exclude execute expand export expose
+    extend extract fetch filter find fix follow format generate get give grant group handle hide
+    host identify implement import improve include increase inherit initialize insert inspect
+    install integrate invoke join keep launch limit link list load lock log maintain make manage map
+    measure merge migrate mock modify monitor mount move open optimize order organize override pack
+    parse pass patch pin plan prepare prevent print process protect provide publish pull push query
+    quote read rebuild receive recover redirect reduce register release reload remove rename render
+    repair repeat replace report request reset resolve restart restore restrict retrieve return
+    revert review revoke rotate run save scale schedule search secure select send serialize serve
+    set share show sign skip sort specify split start stop store stream submit subscribe switch
+    tell test track train translate trigger troubleshoot tune turn undo uninstall update upgrade
+    upload use validate verify view watch wrap write
+    """.split()
+)
+# "Using applications" is no question that anyone asks.
+_BROAD = frozenset("use get make find handle manage".split())
+_DETERMINERS = frozenset("a an the your my our this all each every any some multiple it".split())
+_SMALL = _DETERMINERS | frozenset(
+    "and or of for in on with without from to by as at into over under using via is are its"
+    " behind between before after when if not".split()
+)
+# A subject with one of these words cannot be understood without the text around it.
+_VAGUE = frozenset(
+    """
+    it he she they we you this that these those there here who what which its his her their our my
+    your as if when while although because one some many most other others another same only both
+    such first second third last next previous following above below former latter example reason
+    goal aim idea problem result value default argument parameter sender note half part rest way
+    thing case point step answer question difference advantage option alternative output input
+    return name key type object class function method section chapter page table figure image file
+    purpose typically usually often also however thus so now then all any each every no not
+    """.split()
+)
+_DEFINITION = re.compile(
+    r"(?:(?P<article>An?|The) )?(?P<subject>[A-Za-z][\w.+/-]*(?: [\w.+/-]+){0,3}) "
+    r"(?P<verb>is|are|was|were) (?P<what>(?:an?|the|one of) .+)",
+    re.DOTALL,
+)
+_PERSON = re.compile(
+    r"\b\w*(?:ist|ician|ographer|actor|actress|writer|poet|singer|player|king|queen|president|"
+    r"minister|politician|author|engineer|director|composer|painter|emperor|general|professor)\b"
+)
+_MECHANISM = re.compile(r"How (?P<what>.+?) (?P<verb>[Ww]orks?)")
+_NUMBER = re.compile(
+    r"^(?:(?:chapter|section|part) (?:\d+(?:\.\d+)*|[ivx]+)|\d+(?:\.\d+)*)[.:)]? (?=\S)",
+    re.IGNORECASE,
+)
+"""The number of a section: "7.8. What is a virtual package?"."""
+_ASKS = frozenset(
+    "how what why when where which who whose can could do does did is are should will may".split()
+)
+
+
+class Spelling:
+    """How a text writes its words where they do not begin a sentence or a title."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._lower: Counter[str] = Counter()
+        self._capital: Counter[str] = Counter()
+        self._text = " ".join(texts)
+        for match in _WORD.finditer(self._text):
+            word = match[0].rstrip(".'’-/")
+            if word[:1].islower():
+                self._lower[word] += 1
+            elif not _SENTENCE_START.search(self._text[max(0, match.start() - 3) : match.start()]):
+                self._capital[word] += 1
+
+    def within(self, word: str) -> str | None:
+        """A word of a heading as it is written within a sentence; ``None`` if that is not seen.
+        Words such as ``SQLite`` and ``config.py`` stay as they are."""
+        if word.lower() in _SMALL:
+            return word.lower()
+        if not word[:1].isupper() or any(c.isupper() or c.isdigit() for c in word[1:]):
+            return word
+        lower, capital = self._lower[word.lower()], self._capital[word]
+        if lower == capital == 0:
+            return None
+        return word.lower() if lower >= capital else word
+
+    def is_name(self, word: str) -> bool:
+        """Whether the text never writes the word in lower case."""
+        return word[:1].isupper() and not self._lower[word.lower()]
+
+    def has_verb(self, verb: str, noun: str) -> bool:
+        """Whether the text uses the word as a verb, with that noun after it."""
+        stem = noun.lower().removesuffix("s").removesuffix("e")
+        form = rf"{verb}(?:s|d|ed)?"
+        if verb.endswith("y"):
+            form += rf"|{verb[:-1]}(?:ies|ied)"
+        pattern = rf"\b(?:{form})\b(?:[ ,]+[\w'’-]+){{0,3}}?[ ,]+{re.escape(stem)}"
+        return re.search(pattern, self._text, re.IGNORECASE) is not None
+
+    def base_form(self, gerund: str) -> str | None:
+        """The verb that a word in -ing comes from, if it is a well-known one."""
+        stem = gerund.lower().removesuffix("ing")
+        forms = (stem, f"{stem}e", stem[:-1] if stem[-2:-1] == stem[-1:] else "")
+        return next((form for form in forms if form in _VERBS), None)
+
+
+def question_from_heading(heading: str, spelling: Spelling) -> str | None:
+    """The question that a section with this heading answers; ``None`` if that is not sure."""
+    heading = _NUMBER.sub("", " ".join(heading.split()).rstrip(".:"))
+    words = heading.split()
+    if heading.endswith("?"):
+        asks = words[0].lower() in _ASKS and 3 <= len(words) <= 16
+        rest = [spelling.within(word) for word in heading.rstrip("?").split()[1:]]
+        asks = asks and None not in rest
+        return f"{words[0].capitalize()} {' '.join(map(str, rest))}?" if asks else None
+    if not 2 <= len(words) <= 9 or not re.fullmatch(r"[\w\s'’./+-]+", heading):
+        return None
+    if mechanism := _MECHANISM.fullmatch(heading):
+        return _mechanism(mechanism["what"].split(), mechanism["verb"], spelling)
+    if words[0].lower() == "how" and words[1].lower() == "to" and len(words) > 3:
+        words = words[2:]
+    first, rest = words[0].lower(), words[1:]
+    verb = first if first in _VERBS else None
+    if verb is None and first.endswith("ing"):
+        verb = spelling.base_form(first)
+    if verb is None or not _is_object(verb, rest, spelling):
+        return None
+    spelled = [spelling.within(word) for word in rest]
+    if any(word is None for word in spelled):
+        return None
+    return f"How do I {verb} {' '.join(map(str, spelled))}?"
+
+
+def _is_object(verb: str, words: list[str], spelling: Spelling) -> bool:
+    """Whether a verb with these words is a request: its object has an article or is a plural
+    that the text uses with the verb."""
+    first = words[0]
+    if first.lower() in _DETERMINERS:
+        return len(words) > 1
+    if words[-1].lower() in _SMALL:
+        return False
+    nouns = [word for word in words if word.lower() not in _SMALL]
+    end = next((at for at, word in enumerate(words) if word.lower() in _SMALL), len(words))
+    if end == 0:
+        # "Connect to a database": what follows the preposition needs its article as well.
+        return first.lower() in ("to", "from", "with", "for", "on") and _is_phrase(words[1:])
+    head = words[end - 1]
+    bare = len(words) == 1 and verb in _BROAD
+    return bool(nouns) and not bare and _is_plural(head) and spelling.has_verb(verb, head)
+
+
+def _is_phrase(words: list[str]) -> bool:
+    return len(words) > 1 and words[0].lower() in _DETERMINERS
+
+
+def _is_plural(word: str) -> bool:
+    return word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3
+
+
+def _mechanism(words: list[str], verb: str, spelling: Spelling) -> str | None:
+    spelled = [spelling.within(word) for word in words]
+    if any(word is None for word in spelled):
+        return None
+    helper = "does" if verb.endswith("s") else "do"
+    return f"How {helper} {' '.join(map(str, spelled))} work?"
+
+
+def question_from_definition(sentence: str, spelling: Spelling) -> str | None:
+    """The question that a sentence such as "A blueprint is a set of operations" answers."""
+    found = _DEFINITION.fullmatch(" ".join(sentence.split()).rstrip("."))
+    if found is None:
+        return None
+    article, subject, verb = found["article"] or "", found["subject"], found["verb"]
+    words = subject.split()
+    if _VAGUE.intersection(word.lower() for word in words) or _SMALL.intersection(words):
+        return None
+    if len(subject) < 3 or "_" in subject:
+        return None
+    gerund = len(words) > 1 and words[0].lower().endswith("ing")
+    if gerund or words[-1].lower().endswith(("ly", "ed")) or (article == "The" and len(words) < 2):
+        return None
+    names = all(word[:1].isupper() for word in words)
+    asked = "What"
+    if not article:
+        if names and len(words) in (2, 3) and all(map(spelling.is_name, words)):
+            if not _PERSON.search(found["what"]):
+                return None
+            asked = "Who"
+        first = spelling.within(words[0])
+        if first is None:
+            return None
+        # Without an article a singular noun is not good English, unless it names a thing.
+        singular = verb in ("is", "was") and first.islower() and not first.endswith("ing")
+        if singular and len(words) > 1:
+            return None
+        words[0] = first
+    shown = f"{article.lower()} {' '.join(words)}".strip()
+    return f"{asked} {verb} {shown}?"

@@ -1,0 +1,6 @@
+-- Step 3 of nodes: functions with other parameters now, or none that need them.
+
+DROP FUNCTION IF EXISTS packwise_keyword_leg(text, integer[], integer, text[], text[], text[]);
+DROP FUNCTION IF EXISTS packwise_vector_leg(vector, integer[], integer, text[], text[], text[],
+    boolean);
+DROP FUNCTION IF EXISTS packwise_relevance(text, text, double precision, double precision);

@@ -1,0 +1,268 @@
+"""Manual pages: roff with the macros ``man`` and ``mdoc``, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from packwise.errors import SourceError
+from packwise.sources.decoding import SIZE_LIMIT, decode, file_bytes
+from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.readers import SourceFile
+
+_START = re.compile(rb"(?m)^[.'](?:TH|Dd|SH|Sh|so|\\\")")
+_ESCAPE = re.compile(
+    r"\\(?:f(?:\[[^\]\n]{0,20}\]|\(..|.)|s[+-]?\d{1,2}|\*(?:\[[^\]\n]{0,20}\]|\(..|.)"
+    r"|\[(?P<long>[^\]\n]{1,20})\]|\((?P<pair>..)|[hvwoLlNDbXZ]'[^'\n]{0,80}'"
+    r"|m\[[^\]\n]{0,20}\]|n(?:\[[^\]\n]{0,20}\]|\(..|.)|k.|(?P<one>.))"
+)
+_PAIRS = {
+    "aq": "'", "dq": '"', "oq": "‘", "cq": "’", "lq": "“", "rq": "”", "bu": "•", "em": "—",
+    "en": "–", "hy": "-", "mi": "-", "co": "©", "rg": "®", "tm": "™", "ha": "^", "ti": "~",
+    "ga": "`", "rs": "\\", "lB": "[", "rB": "]", "lC": "{", "rC": "}", "->": "→", "<-": "←",
+    ">=": "≥", "<=": "≤", "!=": "≠", "+-": "±", "mu": "×", "de": "°", "ba": "|", "sl": "/",
+    "sh": "#", "Do": "$", "at": "@", "la": "⟨", "ra": "⟩",
+}  # fmt: skip
+_ONES = {
+    "-": "-",
+    "e": "\\",
+    " ": " ",
+    "~": " ",
+    "0": " ",
+    "t": " ",
+    "'": "'",
+    "`": "`",
+    "\\": "\\",
+}
+_ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
+_FONTS = frozenset("B I R BR RB BI IB IR RI SM SB".split())
+_LINK = re.compile(r"([A-Za-z][\w.:+-]*)\s?\((\d[a-z]*)\)$")
+_MDOC_WORDS = {
+    "Oo": "[", "Oc": "]", "Ao": "<", "Ac": ">", "Po": "(", "Pc": ")", "Do": "“",
+    "Dc": "”", "Qo": '"', "Qc": '"', "Bo": "[", "Bc": "]",
+}  # fmt: skip
+_MDOC_AROUND = {"Op": "[{}]", "Aq": "<{}>", "Pq": "({})", "Dq": "“{}”", "Qq": '"{}"', "Sq": "‘{}’",
+                "Bq": "[{}]", "Brq": "{{{}}}", "Ql": "‘{}’"}  # fmt: skip
+_MDOC_INLINE = frozenset(
+    "Nm Fl Ar Cm Ic Pa Ev Er Va Vt Fa Fn Ft Dv Li Em Sy Xr Lk Mt Ad An Tn Ux Bx At Fx Nx Ox St "
+    "No Ns Op Aq Pq Dq Qq Sq Bq Brq Ql Oo Oc Ao Ac Po Pc Do Dc Qo Qc Bo Bc Pf "
+    "Cd In Dl D1 Sx Ms".split()
+)
+
+
+def is_manual(path: Path) -> bool:
+    """Whether a file with a number as its suffix is a manual page."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return _START.search(file.read(4096)) is not None
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def read(builder: DocumentBuilder, file: SourceFile) -> None:
+    """Add a manual page; its title is its name and section: ``tar(1)``."""
+    raw = file_bytes(file.path)
+    if file.path.suffix.lower() == ".gz":
+        try:
+            with gzip.open(file.path) as opened:
+                raw = opened.read(SIZE_LIMIT + 1)
+        except (EOFError, zlib.error) as error:
+            raise SourceError(f"cannot be unpacked ({error})") from error
+        if len(raw) > SIZE_LIMIT:
+            raise SourceError("is too large when unpacked")
+    _ManReader(builder).read(decode(raw)[0])
+
+
+class _ManReader:
+    """``_lead`` holds the term of a definition until its text comes."""
+
+    def __init__(self, builder: DocumentBuilder) -> None:
+        self._builder = builder
+        self._words: list[str] = []
+        self._lead = ""
+        self._awaits_term = False
+        self._code: list[str] | None = None
+        self._name = ""
+        self._rows: list[list[LinkedText]] | None = None
+        self._macros: dict[str, Callable[[list[str]], None]] = {
+            **dict.fromkeys(("SH", "Sh"), lambda a: self._heading(1, a)),
+            **dict.fromkeys(("SS", "Ss"), lambda a: self._heading(2, a)),
+            **dict.fromkeys(("PP", "P", "LP", "Pp", "HP", "sp"), lambda a: self._end()),
+            **dict.fromkeys(("RS", "RE", "br", "El", "Bl"), lambda a: self._end()),
+            **dict.fromkeys(("nf", "EX", "Bd"), lambda a: self._open_code()),
+            **dict.fromkeys(("fi", "EE", "Ed"), lambda a: self._close_code()),
+            "TH": self._title,
+            "Dt": self._title,
+            "TP": lambda a: self._await_term(),
+            "TQ": lambda a: self._await_term(),
+            "IP": self._item,
+            "It": self._mdoc_item,
+            "Nd": lambda a: self._words.append(f"- {' '.join(a)}"),
+            "TS": lambda a: self._open_table(),
+            "TE": lambda a: self._close_table(),
+            **dict.fromkeys(("UR", "MT"), lambda a: self._words.extend(a[:1])),
+        }
+
+    def read(self, text: str) -> None:
+        for line in text.replace("\\\n", "").split("\n"):
+            if line.startswith(('.\\"', "'\\\"", ".\\#")):
+                continue
+            if line[:1] in (".", "'") and line[1:].strip():
+                self._macro(line[1:].strip())
+            else:
+                self._text(line)
+        self._close_code()
+        self._close_table()
+        self._end()
+
+    def _macro(self, line: str) -> None:
+        name, _, rest = line.partition(" ")
+        arguments = [
+            (found[1] or "").replace('""', '"') or found[2] or ""
+            for found in _ARGUMENT.finditer(rest)
+        ]
+        if handler := self._macros.get(name):
+            handler([_plain(argument) for argument in arguments])
+        elif name in _FONTS:
+            parts = [_plain(argument) for argument in arguments]
+            self._text_of((" " if len(name) == 1 or name in ("SM", "SB") else "").join(parts))
+        elif name in _MDOC_INLINE:
+            self._text_of(self._mdoc([name, *map(_plain, arguments)]))
+
+    def _text(self, line: str) -> None:
+        if self._rows is not None:
+            if "\t" in line or "|" in line:
+                self._rows.append([LinkedText(_plain(c)) for c in re.split(r"\t|\|", line)])
+        elif self._code is not None:
+            self._code.append(_plain(line))
+        elif not line.strip():
+            self._end()
+        else:
+            self._text_of(_plain(line).strip())
+
+    def _text_of(self, text: str) -> None:
+        if self._code is not None:
+            self._code.append(text)
+        elif self._awaits_term:
+            self._awaits_term = False
+            self._lead = f"{self._lead}, {text}" if self._lead else text
+        else:
+            self._words.append(text)
+
+    def _end(self) -> None:
+        text = " ".join(self._words)
+        self._words = []
+        if not text and not self._lead:
+            return
+        inline = TextBuilder()
+        inline.write(f"{self._lead}\n" if self._lead and text else self._lead)
+        self._lead = ""
+        position = 0
+        for found in re.finditer(r"[A-Za-z][\w.:+-]{0,60}\s?\(\d[a-z]{0,3}\)", text):
+            inline.write_flowing(text[position : found.start()])
+            parts = _LINK.match(found[0])
+            target = f"{parts[1]}.{parts[2]}" if parts else ""
+            inline.link(target, found[0].replace(" ", ""))
+            position = found.end()
+        inline.write_flowing(text[position:])
+        self._builder.paragraph(inline.finish())
+
+    def _heading(self, level: int, arguments: list[str]) -> None:
+        self._close_code()
+        self._end()
+        words = " ".join(arguments)
+        self._builder.heading(
+            level + 1, LinkedText(words.capitalize() if words.isupper() else words)
+        )
+
+    def _title(self, arguments: list[str]) -> None:
+        if arguments:
+            name, section = arguments[0], "".join(arguments[1:2])
+            self._name = name.lower() if name.isupper() else name
+            self._builder.title = f"{self._name}({section})" if section else self._name
+
+    def _await_term(self) -> None:
+        if self._words:
+            self._end()
+        self._awaits_term = True
+
+    def _item(self, arguments: list[str]) -> None:
+        self._end()
+        mark = arguments[0] if arguments else ""
+        self._lead = "" if mark in ("•", "*", "-", "·") else mark
+        if mark and not self._lead:
+            self._words.append("•")
+
+    def _mdoc_item(self, arguments: list[str]) -> None:
+        self._end()
+        self._lead = self._mdoc(arguments)
+
+    def _mdoc(self, words: list[str]) -> str:
+        """A line of mdoc macros as text."""
+        parts: list[str] = []
+        glued = False
+        around, start = "", 0
+        waiting = words[::-1]
+        while waiting:
+            word = waiting.pop()
+            if word == "Ns":
+                glued = True
+            elif word in _MDOC_AROUND and not around:
+                around, start = _MDOC_AROUND[word], len(parts)
+            elif (shown := self._mdoc_word(word, waiting)) is not None:
+                if parts and (glued or shown in (".", ",", ";", ":", ")", "]")):
+                    parts[-1] += shown
+                else:
+                    parts.append(shown)
+                glued = False
+        if around:
+            parts[start:] = [around.format(" ".join(parts[start:]))]
+        if words and words[0] == "Nm" and parts and not self._name:
+            self._name = parts[0]
+        return " ".join(parts)
+
+    def _mdoc_word(self, word: str, waiting: list[str]) -> str | None:
+        """What a word or macro stands for, with its argument taken from ``waiting``."""
+        bare = not waiting or waiting[-1] in _MDOC_INLINE
+        if word == "Fl":
+            return "-" if bare else f"-{waiting.pop()}"
+        if word == "Nm" and bare:
+            return self._name
+        if word == "Ar" and bare:
+            return "file ..."
+        if word == "Xr" and len(waiting) > 1:
+            return f"{waiting.pop()}({waiting.pop()})"
+        return _MDOC_WORDS.get(word) or (None if word in _MDOC_INLINE else word)
+
+    def _open_code(self) -> None:
+        self._end()
+        self._code = []
+
+    def _close_code(self) -> None:
+        if self._code is not None:
+            code, self._code = self._code, None
+            self._builder.code("\n".join(code))
+
+    def _open_table(self) -> None:
+        self._end()
+        self._rows = []
+
+    def _close_table(self) -> None:
+        if self._rows is not None:
+            rows, self._rows = self._rows, None
+            self._builder.table(rows)
+
+
+def _plain(text: str) -> str:
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if pair := match["long"] or match["pair"]:
+        if re.fullmatch(r"u[0-9A-F]{4,5}", pair):
+            return chr(int(pair[1:], 16))
+        return _PAIRS.get(pair, "")
+    return _ONES.get(match["one"] or "", "")

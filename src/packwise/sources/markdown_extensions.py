@@ -1,0 +1,96 @@
+"""Markdown as MkDocs and MyST extend it, turned into plain Markdown before it is parsed.
+
+Admonitions and tabs (``!!! note "Title"``, ``=== "Linux"``, ``:::{tip}``) become a bold line and
+their text. What inserts other files or tables of contents is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+
+from packwise.sources.sphinx_tree import VERSIONS
+
+_MARKS = re.compile(r"(?m)^ *(?:!!!|\?\?\?\+?|===[^\n]{0,9}[\"]|:{3,}\{|--8<--|\[TOC\]|\(\S+\)=$)")
+_FENCE = re.compile(r" *(`{3,}|~{3,})")
+_BLOCK = re.compile(
+    r"""( *)(?:(?:!!!|\?\?\?)\+? +([\w -]+?)(?: +"([^"]*)")?|===!?\+? +"([^"]*)") *$"""
+)
+_COLONS = re.compile(r" *(:{3,})(?:\{([\w:+.-]+)\}\s*(.*))?$")
+_UNREAD = re.compile(r"(?i) *(?:--8<--|\[TOC\] *$|\(\S+\)= *$)")
+_OPTION = re.compile(r" *:[\w-]+:(?: |$)")
+_ADMONITIONS = frozenset("note tip warning danger important caution hint attention error".split())
+DROPPED = frozenset(
+    "toctree contents include literalinclude image figure-md automodule autoclass autofunction "
+    "autodoc2-object autodoc2-docstring index highlight tableofcontents".split()
+)
+"""Directives that leave nothing to read."""
+
+
+def plain_markdown(text: str) -> str:
+    """The text without the marks of extensions; code is left as it is."""
+    if _MARKS.search(text) is None:
+        return text
+    found: list[str] = []
+    indents: list[int] = []  # of the blocks that are open
+    fence = ""
+    dropped = after_colons = False
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip(" "))
+        while indents and line.strip() and indent <= indents[-1]:
+            indents.pop()
+        bare = line[min(4 * len(indents), indent) :] if indents else line
+        opened = _FENCE.match(bare)
+        if fence or opened:
+            if not dropped:
+                found.append(bare)
+            if opened and not fence:
+                fence = opened[1]
+            elif opened and opened[1].startswith(fence) and not bare.strip(" `~"):
+                fence = ""
+        elif block := _BLOCK.match(line):
+            indents.append(len(block[1]))
+            found += ["", f"**{title(block[2] or '', block[3] or block[4])}**", ""]
+        elif colons := _COLONS.match(bare):
+            name = colons[2] or ""
+            dropped = bool(name) and name in DROPPED
+            after_colons = bool(name)
+            shown = directive_title(name, colons[3] or "") if not dropped else ""
+            found += ["", f"**{shown}**" if shown else "", ""]
+        elif after_colons and _OPTION.match(bare):
+            continue
+        elif not dropped and not _UNREAD.match(bare):
+            found.append(bare)
+            after_colons = False
+    return "\n".join(found)
+
+
+def title(name: str, given: str | None) -> str:
+    """What stands above an admonition or a tab: its kind and its own title."""
+    kind = name.split(" ")[0].replace("-", " ").capitalize()
+    own = (given or "").strip()
+    return f"{kind}: {own}" if kind.lower() in _ADMONITIONS and own else own or kind or "Note"
+
+
+def directive_title(name: str, argument: str) -> str:
+    """What stands above the text of a MyST directive; nothing above a mere container."""
+    if name in VERSIONS:
+        return f"{VERSIONS[name]} {argument}".rstrip()
+    return title(name, argument) if argument or name in _ADMONITIONS else ""
+
+
+def directive(info: str) -> tuple[str, str]:
+    """The name and the argument of a MyST directive in a fence; empty if it is plain code."""
+    found = re.match(r"\{([\w:+.-]+)\}\s*(.*)$", info.strip())
+    return (found[1], found[2]) if found else ("", "")
+
+
+def directive_text(content: str) -> str:
+    """The content of a directive below its options."""
+    lines = content.split("\n")
+    if lines[0].strip() == "---" and "---" in (line.strip() for line in lines[1:]):
+        end = next(n for n, line in enumerate(lines) if n and line.strip() == "---")
+        return "\n".join(lines[end + 1 :])
+    at = 0
+    while at < len(lines) and _OPTION.match(lines[at]):
+        at += 1
+    return "\n".join(lines[at:])

@@ -1,0 +1,266 @@
+"""The words of a PDF page with their positions and fonts, as pdfium finds them."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage
+
+MOST_CHARACTERS = 200_000
+"""Characters of a page that are read; a map or a drawing may have millions."""
+
+_LIGATURES = {
+    "ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st",
+    "\x02": "-", "\ufffe": "-", "\xad": "-", "\xa0": " ",
+}  # fmt: skip
+_TEX = dict(zip(
+    (*range(0x0B, 0x0D), *range(0x0E, 0x17), *range(0x1B, 0x20)),
+    ("ff", "fi", "ffi", "ffl", "“", "”", "„", "«", "»", "–", "—", "ff", "fi", "fl", "ffi", "ffl"),
+    strict=True,
+))  # fmt: skip
+"""What the codes of a TeX font mean that are no characters; its bitmap fonts name none."""
+_LINE_HYPHEN = 2
+_MONO = re.compile(r"(?i)mono|courier|consol|typewriter|cmtt|cmsltt|lmtt|menlo|inconsolata|fixed")
+_BOLD = re.compile(r"(?i)bold|black|heavy|semibold|demi|-bd|cmbx|cmssbx|lmbx|[-_]b$|\bbx\d")
+_SIGNS = re.compile(rb"(?i)wingdings|webdings")
+_SIGN = {"ü": "✓", "û": "✗", "þ": "✓", "ý": "✗", "à": "→"}
+"""What the letters of a font of signs show; the others are bullets."""
+_FIXED_PITCH, _FORCE_BOLD = 1, 1 << 18
+_BOLD_WEIGHT = 600
+_SPLIT_GAP = 0.95
+"""A gap of so many ems, or more, separates two columns or cells."""
+_CODE_GAP = 4.0
+
+
+_Turn = Callable[[float, float], tuple[float, float]]
+
+
+class Word(NamedTuple):
+    """A word; ``y`` is its baseline, counted from the bottom of the page."""
+
+    text: str
+    x0: float
+    x1: float
+    y: float
+    size: float
+    bold: bool
+    mono: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Words of one line without a wide gap between them."""
+
+    words: tuple[Word, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(word.text for word in self.words)
+
+    @property
+    def x0(self) -> float:
+        return self.words[0].x0
+
+    @property
+    def x1(self) -> float:
+        return self.words[-1].x1
+
+    @property
+    def y(self) -> float:
+        return max(self.words, key=lambda word: len(word.text) * word.size).y
+
+    @property
+    def size(self) -> float:
+        return max(self.words, key=lambda word: len(word.text)).size
+
+    @property
+    def mono(self) -> bool:
+        return all(word.mono for word in self.words)
+
+    @property
+    def bold(self) -> bool:
+        return all(word.bold for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class PageWords:
+    """What is on a page. ``wrong`` is the share of characters that are no letters or signs,
+    ``unnamed`` that of characters whose font does not say what they are, so that their code is
+    taken for one, and ``pictured`` says whether pictures cover most of the page."""
+
+    width: float
+    height: float
+    words: tuple[Word, ...]
+    wrong: float = 0.0
+    unnamed: float = 0.0
+    pictured: bool = False
+
+
+def page_words(page: PdfPage) -> PageWords:
+    """The words of a page, in the order of the file."""
+    width, height = page.get_size()
+    text_page = page.get_textpage()
+    try:
+        words, wrong, unnamed = _words(text_page, _upright(page))
+        words = [word for word in words if _is_visible(word, width, height)]
+    finally:
+        text_page.close()
+    pictured = len(words) < 10 and _pictured(page, width * height)
+    return PageWords(width, height, tuple(words), wrong, unnamed, pictured)
+
+
+def _is_visible(word: Word, width: float, height: float) -> bool:
+    """Whether a word lies on the page, rather than beside it where no one sees it."""
+    return word.x1 > 0 and word.x0 < width and -word.size < word.y < height
+
+
+def _upright(page: PdfPage) -> _Turn:
+    """The function that turns coordinates of a rotated page upright."""
+    box = page.get_mediabox()
+    left, bottom, right, top = box if box is not None else (0.0, 0.0, *page.get_size())
+
+    rotation = page.get_rotation()
+
+    def turn(x: float, y: float) -> tuple[float, float]:
+        match rotation:
+            case 90:
+                return y - bottom, right - x
+            case 180:
+                return right - x, top - y
+            case 270:
+                return top - y, x - left
+            case _:
+                return x - left, y - bottom
+
+    return turn
+
+
+def _words(text_page: Any, upright: _Turn) -> tuple[list[Word], float, float]:
+    import pypdfium2.raw as pdfium
+
+    unicode_of, error_at = pdfium.FPDFText_GetUnicode, pdfium.FPDFText_HasUnicodeMapError
+    measure = _Measure(pdfium, text_page, upright)
+    words: list[Word] = []
+    letters: list[str] = []
+    first = last = wrong = unnamed = total = 0
+    count = min(text_page.count_chars(), MOST_CHARACTERS)
+    for index in range(count + 1):
+        code = unicode_of(text_page, index) if index < count else 32
+        character = chr(code) if code < 0xD800 or 0xE000 <= code < 0x110000 else "\ufffd"
+        nameless = index < count and error_at(text_page, index) == 1
+        if nameless and code in _TEX:
+            character, code = _TEX[code], ord(_TEX[code][0])
+        character = _LIGATURES.get(character, character)
+        if not character.isspace():
+            if not letters:
+                first = index
+            last = index
+            if code:
+                letters.append(character)
+            total += 1
+            odd = (code < 32 and code != _LINE_HYPHEN) or 0xE000 <= code <= 0xF8FF or code == 0xFFFD
+            wrong += odd
+            unnamed += nameless
+        # After the hyphen of a divided word, pdfium goes on in the next line without a break.
+        if letters and (character.isspace() or code == _LINE_HYPHEN):
+            words.append(measure.word("".join(letters), first, last))
+            letters = []
+    return words, wrong / max(total, 1), unnamed / max(total, 1)
+
+
+class _Measure:
+    """Measures words; its buffers are used again for each of them."""
+
+    def __init__(self, pdfium: Any, text_page: Any, upright: _Turn) -> None:
+        self._pdfium, self._page, self._upright = pdfium, text_page, upright
+        self._edges = [ctypes.c_double() for _ in range(4)]
+        self._name = ctypes.create_string_buffer(128)
+        self._flags = ctypes.c_int()
+
+    def word(self, text: str, first: int, last: int) -> Word:
+        pdfium, page = self._pdfium, self._page
+        a, b, c, d = self._edges
+        pdfium.FPDFText_GetCharBox(page, first, a, b, c, d)
+        left, low = a.value, c.value
+        pdfium.FPDFText_GetCharBox(page, last, a, b, c, d)
+        right, high = b.value, d.value
+        pdfium.FPDFText_GetCharOrigin(page, first, a, b)
+        x0, y0 = self._upright(left, b.value)
+        x1, _ = self._upright(right, b.value)
+        size = pdfium.FPDFText_GetFontSize(page, first)
+        # Some files scale a font of size 1 by the page's matrix: then the box knows better.
+        if size < 3:
+            size = max(high - low, 1.0) * 1.2
+        pdfium.FPDFText_GetFontInfo(page, first, self._name, 128, self._flags)
+        mono, bold = _style(self._name.value, self._flags.value)
+        if len(text) == 1 and _SIGNS.search(self._name.value):
+            text = _SIGN.get(chr(ord(text) & 0xFF), "•")
+        bold = bold or pdfium.FPDFText_GetFontWeight(page, first) >= _BOLD_WEIGHT
+        return Word(text, min(x0, x1), max(x0, x1), y0, size, bold, mono)
+
+
+@lru_cache(maxsize=1024)
+def _style(name: bytes, flags: int) -> tuple[bool, bool]:
+    font = name.decode("latin-1")
+    mono = bool(flags & _FIXED_PITCH) or _MONO.search(font) is not None
+    return mono, bool(flags & _FORCE_BOLD) or _BOLD.search(font) is not None
+
+
+def _pictured(page: PdfPage, area: float) -> bool:
+    import pypdfium2.raw as pdfium
+
+    covered = 0.0
+    for found in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=3):
+        left, bottom, right, top = found.get_bounds()
+        covered += abs(right - left) * abs(top - bottom)
+    return covered > 0.3 * area
+
+
+def segments(words: tuple[Word, ...]) -> list[Segment]:
+    """The words as segments, from the top of the page down and from left to right."""
+    return [segment for row in _rows(words) for segment in _split(row)]
+
+
+def _rows(words: tuple[Word, ...]) -> Iterator[list[Word]]:
+    """Words on about the same baseline, from left to right."""
+    row: list[Word] = []
+    base = size = -math.inf
+    for word in sorted(words, key=lambda word: -word.y):
+        if row and base - word.y > 0.4 * max(size, word.size):
+            yield sorted(row, key=lambda word: word.x0)
+            row = []
+        if not row or word.size > size:
+            base, size = word.y, word.size
+        row.append(word)
+    if row:
+        yield sorted(row, key=lambda word: word.x0)
+
+
+def _split(row: list[Word]) -> Iterator[Segment]:
+    part = [row[0]]
+    for word in row[1:]:
+        before = part[-1]
+        ems = _CODE_GAP if before.mono and word.mono else _SPLIT_GAP
+        marker = len(part) == 1 and is_marker(before.text)
+        if word.x0 - before.x1 > ems * max(before.size, word.size) * (4 if marker else 1):
+            yield Segment(tuple(part))
+            part = []
+        part.append(word)
+    yield Segment(tuple(part))
+
+
+_MARKER = re.compile(
+    r"[•‣◦▪▫●○■□▶►➤✓❖\uf0b7\uf0a7\uf0d8·*–—-]|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]"
+)
+
+
+def is_marker(text: str) -> bool:
+    """Whether a word is the bullet or number of a list item."""
+    return _MARKER.fullmatch(text) is not None

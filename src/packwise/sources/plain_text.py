@@ -1,0 +1,39 @@
+"""Text files: plain paragraphs, or markup that many projects keep in files named ``.txt``."""
+
+from __future__ import annotations
+
+import re
+
+from packwise.sources import plain_blocks, shown_manuals
+from packwise.sources.document_builder import DocumentBuilder
+
+_SAMPLE = 40_000
+_UNDERLINED = re.compile(r"(?m)^(?=\S)[^\n]{2,120}\n([=\-~^*+#\"'])\1{2,}[ \t]*$")
+_RST = re.compile(
+    r"(?m)^[ \t]*\.\. (?:[\w:-]+::|_[^\n:]+:|\|)|:[\w:+.-]{2,40}:`[^`\n]+`|``[^`\n]+``|`[^`\n]+`_\b"
+)
+_ASCIIDOC = re.compile(
+    r"(?m)^\[(?:verse|source|NOTE|TIP|WARNING|horizontal|listing|role)\b[^\]\n]*\]$"
+    r"|^(?:include|ifdef|ifndef|image)::\S+\[|\b(?:linkgit|link|xref):[^\s\[]+\["
+    r"|^={2,5} \S|^:[\w-]+: |^(?:-{4,}|\.{4,})$|^\S[^\n]{0,80}::$|^\+$"
+)
+
+
+def read(builder: DocumentBuilder, text: str) -> None:
+    """Add a text. It is read as reStructuredText or AsciiDoc if it has headings and several
+    marks of one of them."""
+    sample = text[:_SAMPLE]
+    rst, asciidoc = len(_RST.findall(sample)), len(_ASCIIDOC.findall(sample))
+    titled = _UNDERLINED.search(sample) is not None
+    if asciidoc >= 3 and asciidoc > rst and (titled or re.search(r"(?m)^=+ \S", sample)):
+        from packwise.sources.line_markup import read_asciidoc
+
+        read_asciidoc(builder, text)
+    elif titled and rst >= 3:
+        from packwise.sources import rst as restructured
+
+        restructured.read(builder, text)
+    elif shown_manuals.is_manual(text):
+        shown_manuals.read(builder, text)
+    else:
+        plain_blocks.read(builder, text)

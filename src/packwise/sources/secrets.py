@@ -1,0 +1,58 @@
+"""Documents that hold keys, tokens or passwords, recognised by name and by content.
+
+Documentation shows many tokens that are no secrets: one with words such as EXAMPLE in it, with
+few different characters, or cut short with dots does not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from math import log2
+
+_NAMES = re.compile(
+    r"(?i)(?:^|[/\\])(?:\.env(?:\.\w+)?|\.netrc|\.pypirc|\.npmrc|\.pgpass|id_(?:rsa|dsa|ecdsa|ed25519)"
+    r"|(?:[\w.-]*[._-])?(?:credentials?|secrets?|service[-_]?account)"
+    r"\.(?:json|ya?ml|toml|ini|cfg|conf|properties))$"
+)
+_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?P<body>[^-]{200,20000})-----END"
+)
+_TOKENS = re.compile(
+    r"\b(?:(?P<AWS>(?:AKIA|ASIA)[0-9A-Z]{16})"
+    r"|(?P<GitHub>gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{82})"
+    r"|(?P<GitLab>glpat-[A-Za-z0-9_-]{20})"
+    r"|(?P<Slack>xox[abprs]-[0-9]{8,}-[0-9]{8,}-[A-Za-z0-9-]{20,80})"
+    r"|(?P<Google>AIza[0-9A-Za-z_-]{35})"
+    r"|(?P<Stripe>[rs]k_live_[0-9A-Za-z]{24,99})"
+    r"|(?P<Anthropic>sk-ant-[a-z0-9]{2,8}-[A-Za-z0-9_-]{40,120})"
+    r"|(?P<OpenAI>sk-(?:proj-)?[A-Za-z0-9]{32,64}|sk-proj-[A-Za-z0-9_-]{60,200})"
+    r"|(?P<npm>npm_[A-Za-z0-9]{36})"
+    r"|(?P<PyPI>pypi-AgEI[A-Za-z0-9_-]{50,250})"
+    r"|(?P<SendGrid>SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}))(?![A-Za-z0-9_-])"
+)
+_PLACEHOLDER = re.compile(
+    r"(?i)example|sample|dummy|fake|placeholder|redacted|your|secret|token|test|x{4}|0{6}|\.{3}"
+    r"|abcdef|qwerty|012345|123456"
+)
+_LEAST_BITS = {"key": 4.5, "token": 3.0}
+
+
+def secret_in(location: str, text: str) -> str:
+    """What secret a document holds, in a few words; empty if none is seen."""
+    if _NAMES.search(location):
+        return "is named like a file of credentials"
+    for key in _KEY.finditer(text):
+        body = "".join(line for line in key["body"].split("\n") if ":" not in line)
+        if "..." not in body and _bits("".join(body.split())) >= _LEAST_BITS["key"]:
+            return "holds a private key"
+    for token in _TOKENS.finditer(text):
+        if not _PLACEHOLDER.search(token[0]) and _bits(token[0]) >= _LEAST_BITS["token"]:
+            return f"holds a token of {token.lastgroup}"
+    return ""
+
+
+def _bits(text: str) -> float:
+    """The entropy of a text's characters."""
+    total = len(text) or 1
+    return -sum(n / total * log2(n / total) for n in Counter(text).values())

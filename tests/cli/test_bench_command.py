@@ -1,0 +1,48 @@
+"""``packwise bench`` measures what it says; how fast it is does not matter here."""
+
+import json
+from xml.etree import ElementTree
+
+from click.testing import CliRunner
+
+from packwise.cli import bench as commands
+from packwise.cli.bench import bench
+from packwise.context.quality import keywords
+from packwise.errors import UsageError
+
+
+def test_contexts_are_timed_cold_warm_and_by_the_baseline(notes_pack):
+    given = ["context", str(notes_pack), "--questions", "2", "--budget", "200", "--json"]
+    result = CliRunner().invoke(bench, given)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.output)
+    assert (figures["contexts"], figures["budget"]) == (2, 200)
+    times = figures["cpu_ms"]
+    assert all(value["p50"] > 0.0 for value in times.values())
+    context = times["search"]["p50"] + times["packing, cold"]["p50"]
+    assert abs(times["context"]["p50"] - context) < context / 2
+    assert figures["cold_over_warm"] > 0.0
+
+
+def test_cold_means_that_no_result_is_cached():
+    keywords("what is a bench?")
+    assert keywords.cache_info().currsize > 0
+    commands._empty_caches()
+    assert keywords.cache_info().currsize == 0
+
+
+def test_growth_is_measured_and_drawn(tmp_path):
+    chart = tmp_path / "growth.svg"
+    given = ["scale", "--passages", "40,0.1k", "--queries", "2"]
+    refused = CliRunner().invoke(bench, given)
+    assert isinstance(refused.exception, UsageError)
+    given = ["scale", "--passages", "20,40", "--queries", "2", "--chart", str(chart), "--json"]
+    result = CliRunner().invoke(bench, given)
+    assert result.exit_code == 0, result.output
+    small, large = json.loads(result.output)
+    assert 15 < small["build"]["passages"] < 30 < large["build"]["passages"] < 60
+    assert abs(small["changed"]["passages"] - small["unchanged"]["passages"]) <= 2
+    assert large["unchanged"]["cpu_seconds"] < large["build"]["cpu_seconds"]
+    assert {"vector", "keyword", "graph", "all but embed"} <= large["search"]["latency_ms"].keys()
+    picture = ElementTree.parse(chart).getroot()
+    assert len(picture.findall(".//{*}polyline")) == 6

@@ -1,0 +1,105 @@
+"""Keys and tokens do not get into a pack; examples in documentation do."""
+
+import base64
+import random
+
+import pytest
+from click.testing import CliRunner
+
+import packwise
+from packwise.cli import app
+from packwise.packs.build import build_pack
+from packwise.settings import Settings
+from packwise.sources.secrets import secret_in
+
+CHANCE = random.Random(7)
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+BODY = base64.encodebytes(CHANCE.randbytes(800)).decode()
+KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{BODY}-----END RSA PRIVATE KEY-----\n"
+
+
+def made(prefix, length):
+    return prefix + "".join(CHANCE.choices(LETTERS, k=length))
+
+
+SECRETS = [
+    KEY,
+    f"export AWS={made('AKIA', 0)}{''.join(CHANCE.choices(LETTERS[:26], k=16))}",
+    f"token: {made('ghp_', 36)}",
+    f"use {made('npm_', 36)} to publish",
+    f"key {made('AIza', 35)}.",
+    made("sk-ant-api03-", 80),
+]
+EXAMPLES = [
+    "AKIAIOSFODNN7EXAMPLE",
+    "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "-----BEGIN PRIVATE KEY-----\nMIIEvQ...\n-----END PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n" + "A" * 400 + "\n-----END PRIVATE KEY-----",
+    "-----BEGIN CERTIFICATE-----\n" + BODY + "-----END CERTIFICATE-----",
+    "sk-your-key-here-your-key-here-your-key-here",
+    f"sha256 {CHANCE.randbytes(32).hex()}",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_keys_and_tokens_are_seen(text):
+    assert secret_in("notes.md", f"Some words.\n\n{text}\n")
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_examples_are_not(text):
+    assert secret_in("notes.md", f"Some words.\n\n{text}\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("a/credentials.json", True),
+        ("my-service-account.json", True),
+        ("prod.secrets.yaml", True),
+        ("docs/secrets.md", False),
+        ("secrets.txt", False),
+        ("about-credentials.html", False),
+        ("secretary.json", False),
+    ],
+)
+def test_some_names_are_enough(name, seen):
+    assert bool(secret_in(name, "words")) is seen
+
+
+def documents(pack):
+    with packwise.open(str(pack)) as library:
+        return {summary.id for summary in library.store.documents()}
+
+
+def test_they_are_left_out_counted_and_withdrawn(tmp_path):
+    source, pack = tmp_path / "docs", tmp_path / "pack"
+    source.mkdir()
+    (source / "a.md").write_text("About keys.\n")
+    (source / "b.md").write_text("About tokens.\n")
+    build_pack([source], pack)
+    (source / "b.md").write_text(f"About tokens: {SECRETS[2]}\n")
+    (source / "c.txt").write_text(KEY)
+    report = build_pack([source], pack)
+    assert documents(pack) == {"a.md"}
+    assert report.kept_out["documents with secrets"] == 2
+    assert report.problems == ()
+    assert "b.md: holds a token of GitHub: left out" in str(report.warnings[0])
+    build_pack([source], pack, settings=Settings.load(allow_secrets=True))
+    assert documents(pack) == {"a.md", "b.md", "c.txt"}
+    build_pack([source], pack)
+    assert documents(pack) == {"a.md"}
+
+
+def test_the_command_says_how_many_and_how_to_read_them(tmp_path):
+    source = tmp_path / "docs"
+    source.mkdir()
+    (source / "a.md").write_text("About keys.\n")
+    (source / "c.txt").write_text(KEY)
+    arguments = ["build", str(source), "--out", str(tmp_path / "pack")]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0
+    assert "documents with secrets" in shown.output
+    assert "holds a private key: left out; --allow-secrets reads it" in shown.output
+    assert CliRunner().invoke(app, [*arguments, "--allow-secrets"]).exit_code == 0
+    assert documents(tmp_path / "pack") == {"a.md", "c.txt"}

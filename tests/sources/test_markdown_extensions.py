@@ -1,0 +1,69 @@
+"""MkDocs and MyST: admonitions, tabs, roles and directives are read as their authors meant them."""
+
+
+def test_admonitions_and_tabs_of_mkdocs(read, blocks):
+    text = (
+        '# Keys\n\n!!! warning "Mind"\n    Keep it *safe*.\n\n    - one\n    - two\n\nAfter.\n\n'
+        '=== "Linux"\n    ```sh\n    gpg --sign\n    ```\n\n=== "Mac"\n    Use brew.\n\n'
+        "--8<-- 'part.md'\n\n```text\n!!! note\n    code\n```\n"
+    )
+    assert blocks(read("markdown", text)) == [
+        ("text", "Warning: Mind"),
+        ("text", "Keep it safe."),
+        ("list", "- one\n- two"),
+        ("text", "After."),
+        ("text", "Linux"),
+        ("code", "gpg --sign"),
+        ("text", "Mac"),
+        ("text", "Use brew."),
+        ("code", "!!! note\n    code"),
+    ]
+
+
+def test_an_underlined_heading_is_no_tab(read):
+    document = read("markdown", "Keys\n===\n\n!!! note\n    Words.\n")
+    assert (document.title, document.text) == ("Keys", "Note\n\nWords.")
+
+
+def test_directives_and_roles_of_myst(read, blocks):
+    text = (
+        "(keys)=\n# Keys\n\nSee {ref}`the steps <steps>`, {doc}`other` and {class}`Key`.\n\n"
+        "```{note}\n:class: wide\nKeep it **safe**.\n```\n\n:::{tip} Faster\n:open:\nUse a card.\n"
+        ":::\n\n```{toctree}\nother\n```\n\n```{code-block} sh\n:linenos:\ngpg --sign\n```\n\n"
+        "Plain `{x}` and {y}.\n"
+    )
+    document = read("markdown", text, among=("other.md",))
+    assert document.title == "Keys"
+    assert [link.href for link in document.links] == ["other.md"]
+    assert blocks(document) == [
+        ("text", "See the steps, other and Key."),
+        ("text", "Note"),
+        ("text", "Keep it safe."),
+        ("text", "Tip: Faster"),
+        ("text", "Use a card."),
+        ("code", "gpg --sign"),
+        ("text", "Plain {x} and {y}."),
+    ]
+
+
+def test_tabs_and_versions_of_myst_keep_their_labels(read, blocks):
+    text = (
+        "# Paths\n\n````{tab} Linux\n```\n~/.cache/pip\n```\n\nAlso `XDG_CACHE_HOME`.\n````\n\n"
+        "````{tab} Windows\n```\n%LocalAppData%\n```\n````\n\n```{versionadded} 20.1\n\n```\n\n"
+        "```{versionchanged} 26.2\nOn macOS too.\n```\n\n```{tab-set}\nInside.\n```\n\n"
+        "```{mermaid}\ngraph TD\n```\n\n:::{deprecated} 3.0\nUse `lock`.\n:::\n"
+    )
+    assert blocks(read("markdown", text)) == [
+        ("text", "Linux"),
+        ("code", "~/.cache/pip"),
+        ("text", "Also XDG_CACHE_HOME."),
+        ("text", "Windows"),
+        ("code", "%LocalAppData%"),
+        ("text", "New in version 20.1"),
+        ("text", "Changed in version 26.2"),
+        ("text", "On macOS too."),
+        ("text", "Inside."),
+        ("code", "graph TD"),
+        ("text", "Deprecated since version 3.0"),
+        ("text", "Use lock."),
+    ]
