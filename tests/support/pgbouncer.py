@@ -35,6 +35,7 @@ auth_file = {folder}/users.txt
 pool_mode = transaction
 default_pool_size = {size}
 max_client_conn = 100
+query_wait_timeout = 20
 ignore_startup_parameters = options,extra_float_digits
 """
     )

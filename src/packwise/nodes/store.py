@@ -23,9 +23,9 @@ from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
 from packwise.stores.lifecycle import Closeable
 from packwise.stores.postgres.connections import (
-    can_pipeline,
     Connection,
     PostgresPool,
+    can_pipeline,
     hide_password,
     is_postgres,
 )
