@@ -4,8 +4,8 @@
     python benchmarks/answer_model.py fit FOLDER [--write]
     python benchmarks/answer_model.py add FOLDER FEATURE [FEATURE ...]
 
-``collect`` asks the tuning questions without a language model and writes, for each, the blocks
-that were considered with their features and whether each holds the answer. The sets:
+``collect`` asks the tuning questions without a language model and keeps, for each, the blocks
+that were considered and whether each holds the answer. The sets:
 
     TREE      benchmarks/documentation/tune/TREE.jsonl, on the pack FOLDER/TREE
     squad2    SQuAD 2.0, questions at even places that ``span_heads.py`` has held back, also
@@ -26,9 +26,11 @@ import gzip
 import json
 import math
 import os
+import pickle
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,9 @@ from span_heads import tuning_questions
 import packwise
 from packwise.answering import asking, block_ranking
 from packwise.answering.answer import LIKELY
-from packwise.answering.block_ranking import RankedBlocks, answer_features
+from packwise.answering.block_ranking import RankedBlock, RankedBlocks, answer_features
 from packwise.answering.blocks import AnswerBlock
-from packwise.answering.extractive import MOST_BLOCKS, NEARLY_AS_LIKELY
+from packwise.answering.extractive import choose, rendered
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import content_hash
 from packwise.evaluation.answers import AnswerQuestion
@@ -53,6 +55,7 @@ from packwise.settings import Settings
 QUESTIONS = Path(__file__).parent / "documentation" / "tune"
 WEIGHTS = Path(block_ranking.__file__).with_name("block_weights.json")
 JUDGES = ("cross", "words")
+LARGE = ("squad2", "tatqa")
 SQUAD_QUESTIONS = 400
 TATQA_QUESTIONS = 240
 FOLDS = 6
@@ -72,23 +75,18 @@ def main() -> None:
     if given.command == "add":
         add(given.folder, given.sets)
         return
-    for name in given.sets or [
-        *(path.stem for path in QUESTIONS.glob("*.jsonl")),
-        "squad2",
-        "tatqa",
-    ]:
+    for name in given.sets or [*(path.stem for path in QUESTIONS.glob("*.jsonl")), *LARGE]:
         rows = {"squad2": squad, "tatqa": tatqa}.get(name, documentation)(given.folder, name)
-        with (given.folder / f"{name}.blocks.jsonl").open("w", encoding="utf-8") as out:
+        with (given.folder / f"{name}.blocks.pickle").open("wb") as out:
             for row in rows:
-                out.write(json.dumps(row) + "\n")
-                out.flush()
+                pickle.dump(row, out)
 
 
 def documentation(folder: Path, tree: str) -> Iterator[dict[str, Any]]:
     """The tuning questions over real documentation and notes."""
     with Recorder(str(folder / tree)) as recorder:
         for line in (QUESTIONS / f"{tree}.jsonl").read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+            row = {"holds": [], **json.loads(line)}
             yield recorder.row(tree, row["question"], row)
 
 
@@ -164,26 +162,14 @@ class Recorder:
     ) -> dict[str, Any]:
         """One question with its blocks."""
         self._seen.clear()
-        answer = self._library.ask(question, synthesis=False, threshold=0.0, where=where)
-        found: RankedBlocks | None = self._seen.get("ranked")
-        blocks = found.blocks if found else ()
+        self._library.ask(question, synthesis=False, threshold=0.0, where=where)
         return {
             "set": name,
             "question": question,
             "kind": right.get("kind", ""),
-            "answerable": bool(right["holds"]),
-            "shown": question_of(right).held_by(answer.text),
+            "right": right,
             "signs": self._seen.get("signs", {}),
-            "blocks": [
-                {
-                    "kind": one.block.kind.value,
-                    "features": one.features,
-                    "right": is_right(one.block, right),
-                    "passage": one.block.source.passage.id,
-                    "text": one.block.shown[:300],
-                }
-                for one in blocks
-            ],
+            "ranked": self._seen.get("ranked"),
         }
 
 
@@ -192,12 +178,12 @@ def question_of(right: dict[str, Any]) -> AnswerQuestion:
     return AnswerQuestion("", "", holds=tuple(tuple(parts) for parts in right["holds"]))
 
 
-def is_right(block: AnswerBlock, right: dict[str, Any]) -> bool:
-    """Whether a block as it is shown holds the answer, in a document that does."""
+def is_right(shown: Sequence[AnswerBlock], right: dict[str, Any]) -> bool:
+    """Whether blocks as they are shown hold the answer, those of a document that does."""
     documents = right.get("documents")
-    if documents and block.source.passage.document not in documents:
-        return False
-    return question_of(right).held_by(block.shown)
+    if documents:
+        shown = [block for block in shown if block.source.passage.document in documents]
+    return bool(shown) and question_of(right).held_by("\n\n".join(rendered(shown)))
 
 
 def fit(folder: Path, write: bool) -> None:
@@ -233,18 +219,28 @@ def add(folder: Path, names: Sequence[str]) -> None:
 
 
 def collected(folder: Path) -> list[dict[str, Any]]:
-    """What ``collect`` wrote, of questions with any blocks."""
-    rows = [
-        json.loads(line)
-        for path in sorted(folder.glob("*.blocks.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
-    return [row for row in rows if row["blocks"]]
+    """What ``collect`` kept, of questions with any blocks, with the features of today's code."""
+    rows: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.blocks.pickle")):
+        with path.open("rb") as kept, suppress(EOFError):
+            while row := pickle.load(kept):
+                if row["ranked"] and row["ranked"].blocks:
+                    rows.append({**row, "blocks": list(described(row))})
+    return rows
+
+
+def described(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The blocks of a question with their features; what the cross-encoder said is kept."""
+    for one in row["ranked"].blocks:
+        said = {name: v for name, v in one.features.items() if name.startswith("judge")}
+        features = block_ranking.features_of(row["ranked"].question, one.block) | said
+        right = is_right([one.block], row["right"])
+        yield {"block": one.block, "features": features, "right": right}
 
 
 def fold_of(row: Mapping[str, Any]) -> int:
     """A whole documentation tree is in one fold; questions of the large sets are spread."""
-    large = row["set"] in ("squad2", "tatqa")
+    large = row["set"] in LARGE
     return int(content_hash(row["question"] if large else row["set"])[-2:], 16) % FOLDS
 
 
@@ -270,11 +266,10 @@ def fitted(rows: Sequence[dict[str, Any]], judge: str) -> tuple[dict[str, float]
 
 
 def weights_of(groups: Sequence[str]) -> list[float]:
-    """Documentation counts as much as all the rest: sets of many questions must not drown it."""
-    count: dict[bool, int] = defaultdict(int)
-    for name in groups:
-        count[name in ("squad2", "tatqa")] += 1
-    return [len(groups) / 2 / count[name in ("squad2", "tatqa")] for name in groups]
+    """Documentation, SQuAD and TAT-QA count alike, whatever their number of questions."""
+    kinds = [name if name in LARGE else "documentation" for name in groups]
+    count = Counter(kinds)
+    return [len(kinds) / len(count) / count[kind] for kind in kinds]
 
 
 def fit_ranking(rows: Sequence[dict[str, Any]], judge: str) -> dict[str, float]:
@@ -312,44 +307,18 @@ def answer_row(
     row: dict[str, Any], judge: str, rank: Mapping[str, float]
 ) -> tuple[dict[str, float], bool]:
     """The features of the answer that these weights would choose, and whether it is right."""
-    ranked, order = as_ranked(row, judge, rank)
-    return answer_features(ranked, row["signs"]), is_shown_right(row, ranked, order)
+    ranked = as_ranked(row, judge, rank)
+    return answer_features(ranked, row["signs"]), is_right(choose(ranked, 1.0), row["right"])
 
 
-def is_shown_right(row: dict[str, Any], ranked: RankedBlocks, order: Sequence[int]) -> bool:
-    """Whether one of the blocks that would be shown holds the answer."""
-    shown: list[str] = []
-    for one, i in zip(ranked.blocks, order, strict=True):
-        block = row["blocks"][i]
-        likely = math.exp(one.score - ranked.blocks[0].score) >= NEARLY_AS_LIKELY
-        if block["text"] not in shown and likely and len(shown) < MOST_BLOCKS:
-            shown.append(block["text"])
-            if block["right"]:
-                return True
-    return False
-
-
-def as_ranked(
-    row: dict[str, Any], judge: str, rank: Mapping[str, float]
-) -> tuple[RankedBlocks, list[int]]:
-    """The blocks of a question ranked by these weights, and their order."""
-    features = features_of(row, judge)
-    scores = [sum(rank.get(name, 0.0) * v for name, v in found.items()) for found in features]
-    order = sorted(range(len(scores)), key=lambda i: -scores[i])
-    blocks = tuple(
-        block_ranking.RankedBlock(_Stub(row["blocks"][i]), scores[i], features[i])  # type: ignore[arg-type]
-        for i in order
-    )
-    return RankedBlocks(None, judge, blocks), order  # type: ignore[arg-type]
-
-
-class _Stub:
-    """What ``answer_features`` reads of a block."""
-
-    def __init__(self, block: Mapping[str, Any]) -> None:
-        self.kind = block["kind"]
-        self.source = self
-        self.passage = block["passage"]
+def as_ranked(row: dict[str, Any], judge: str, rank: Mapping[str, float]) -> RankedBlocks:
+    """The blocks of a question ranked by these weights."""
+    found = [
+        RankedBlock(block["block"], sum(rank.get(n, 0.0) * v for n, v in f.items()), f)
+        for block, f in zip(row["blocks"], features_of(row, judge), strict=True)
+    ]
+    found.sort(key=lambda one: -one.score)
+    return RankedBlocks(row["ranked"].question, judge, tuple(found))  # type: ignore[arg-type]
 
 
 def fit_logistic(
@@ -379,19 +348,19 @@ def best_of(
     row: dict[str, Any], judge: str, rank: Mapping[str, float], answer: Mapping[str, float]
 ) -> tuple[dict[str, Any], float]:
     """A question with what would be shown, and its probability."""
-    ranked, order = as_ranked(row, judge, rank)
+    ranked = as_ranked(row, judge, rank)
     found = answer_features(ranked, row["signs"])
-    chance = 1 / (1 + np.exp(-sum(answer.get(name, 0.0) * v for name, v in found.items())))
-    best = row["blocks"][order[0]]["right"]
-    return {**row, "best": best, "shown": is_shown_right(row, ranked, order)}, float(chance)
+    chance = 1 / (1 + math.exp(-sum(answer.get(name, 0.0) * v for name, v in found.items())))
+    best = is_right([ranked.blocks[0].block], row["right"])
+    return {**row, "best": best, "shown": is_right(choose(ranked, chance), row["right"])}, chance
 
 
 def report(judge: str, scored: Sequence[tuple[dict[str, Any], float]]) -> None:
     """Print what the models give, per kind of question."""
     groups: dict[str, list[tuple[dict[str, Any], float]]] = defaultdict(list)
     for row, chance in scored:
-        kind = row["kind"] if row["set"] not in ("squad2", "tatqa") else row["set"]
-        groups[kind if row["answerable"] else f"{kind}, not answerable"].append((row, chance))
+        kind = row["kind"] if row["set"] not in LARGE else row["set"]
+        groups[kind if row["right"]["holds"] else f"{kind}, not answerable"].append((row, chance))
     head = ("best block right", "shown right", "any right", "questions", "likely", "likely, wrong")
     lines = [f"\n{judge}: {', '.join(head)}, mean probability\n"]
     for name, rows in sorted(groups.items()):
@@ -406,8 +375,13 @@ def report(judge: str, scored: Sequence[tuple[dict[str, Any], float]]) -> None:
         )
         figures = " ".join(f"{count:5}" for count in counts)
         lines.append(f"  {name:28} {figures}   {np.mean([c for _, c in rows]):.2f}\n")
-    found = assess([chance for _, chance in scored], [bool(row["shown"]) for row, _ in scored])
-    lines.append(f"  ECE {found.ece:.3f}, AUROC {found.auroc:.3f}\n")
+    by_set: dict[str, list[tuple[float, bool]]] = defaultdict(list)
+    for row, chance in scored:
+        name = row["set"] if row["set"] in LARGE else "documentation"
+        by_set[name].append((chance, bool(row["shown"])))
+    for name, pairs in sorted(by_set.items()):
+        found = assess([chance for chance, _ in pairs], [right for _, right in pairs])
+        lines.append(f"  {name}: ECE {found.ece:.3f}, AUROC {found.auroc:.3f}\n")
     sys.stdout.writelines(lines)
 
 

@@ -1,14 +1,13 @@
 """What a reader of real documentation gets: right answers, unsure ones, wrong ones, refusals.
 
-    python benchmarks/documentation.py [FOLDER] [--second | --third | --tune] [--wrong]
+    python benchmarks/documentation.py [FOLDER] [--second | --tune] [--wrong]
 
 Fetches the source archives of three projects with pip, builds a pack from the documentation of
 each in FOLDER (else a temporary one), and asks the questions in ``benchmarks/documentation``
 without a language model, as ``packwise eval answers PACK QUESTIONS`` does for each. --second takes
-three other projects, --third two more, with questions that were written before their documentation
-was looked at.
---tune takes the projects and questions that ``answer_model.py`` fits on. --wrong prints the answers
-that are not right.
+three other projects, with questions that were written before their documentation was looked at.
+--tune takes the projects and questions that ``answer_model.py`` fits on; manuals of Debian packages
+among them are fetched with apt-get. --wrong prints the answers that are not right.
 """
 
 from __future__ import annotations
@@ -34,24 +33,27 @@ SECOND_TREES = {
     "pip": ("pip==26.3", "docs/html"),
     "pytest": ("pytest==9.0.0", "doc/en"),
 }
-THIRD_TREES = {
-    "starlette": ("starlette==1.10.0", "docs"),
-    "werkzeug": ("werkzeug==3.1.9", "docs"),
-}
 TUNE_TREES = {
     "alembic": ("alembic==1.20.1", "docs/build"),
     "attrs": ("attrs==26.1.0", "docs"),
     "celery": ("celery==5.7.0", "docs"),
     "click": ("click==8.5.1", "docs"),
     "flask": ("flask==3.1.3", "docs"),
+    "mutt": ("debian: mutt", "usr/share/doc/mutt/html"),
+    "mypy": ("mypy==2.4.1", "docs/source"),
+    "nano": ("debian: nano", "usr/share/doc/nano"),
     "notes": ("", ""),
+    "rsync_tmux": ("debian: rsync tmux", "usr/share/man"),
+    "starlette": ("starlette==1.10.0", "docs"),
+    "tornado": ("tornado==6.6.1", "docs"),
     "tox": ("tox==4.67.13", "docs"),
+    "werkzeug": ("werkzeug==3.1.9", "docs"),
 }
 
 
 def main(folder: Path, part: str) -> None:
     """Build what is missing, ask every question, print one row per kind of question."""
-    trees = {"": TREES, "second": SECOND_TREES, "third": THIRD_TREES, "tune": TUNE_TREES}[part]
+    trees = {"": TREES, "second": SECOND_TREES, "tune": TUNE_TREES}[part]
     questions = QUESTIONS / part
     report = AnswerReport(())
     for tree, (requirement, inside) in trees.items():
@@ -67,13 +69,27 @@ def pack(tree: str, requirement: str, inside: str, folder: Path) -> str:
     target = folder / tree
     if not (target / "pack.sqlite").exists():
         source = QUESTIONS / "tune" / tree
-        if requirement:
+        if requirement.startswith("debian: "):
+            source = unpacked(
+                requirement.removeprefix("debian: ").split(), folder / f"{tree}-files"
+            )
+            source /= inside
+        elif requirement:
             archive = fetched(requirement, folder)
             with tarfile.open(archive) as opened:
                 opened.extractall(folder, filter="data")
             source = folder / archive.name.removesuffix(".tar.gz") / inside
         packwise.build([str(source)], str(target))
     return str(target)
+
+
+def unpacked(packages: list[str], folder: Path) -> Path:
+    """A folder with the files of Debian packages."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["apt-get", "download", "-qq", *packages], cwd=folder, check=True)
+    for package in folder.glob("*.deb"):
+        subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True)
+    return folder
 
 
 def fetched(requirement: str, folder: Path) -> Path:
@@ -90,5 +106,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(places[0] if places else scratch)
         place.mkdir(parents=True, exist_ok=True)
-        parts = ("second", "third", "tune")
+        parts = ("second", "tune")
         main(place, next((name for name in parts if f"--{name}" in sys.argv), ""))

@@ -399,7 +399,7 @@ def test_an_answer_says_how_likely_it_is_right(library):
         round(answer.probability, 6),
         answer.certainty,
     )
-    assert answer.certainty == ("likely" if answer.probability >= 0.7 else "unsure")
+    assert answer.certainty == ("likely" if answer.probability >= 0.75 else "unsure")
     far = library.ask(OFF_TOPIC, threshold=0.0)
     assert far.probability < answer.probability
 

@@ -151,7 +151,8 @@ def test_a_table_row_is_shown_under_its_column_names():
     ("question", "section", "shown"),
     [
         ("How do I rename a key?", "This command gives a key a new name.", "**box rename**: This"),
-        ("How do I rename a key?", "A key gets a new name by this command.", "A key gets a new"),
+        ("How do I rename a key?", "A key gets a new name by this command.", "**box rename**: A"),
+        ("How do I rename a key?", "Box can rename a key.", "Box can rename a key. [1]"),
         ("Which option renames a key?", "| -r | renames a key |", "**box rename** [1]\n\n|"),
         ("How do I rename a key?", "Rename a key so:\n\n```\nbox mv\n```", "Rename a key so: [1]"),
         ("How do I rename a key?", "Rename a key so:\n\n```\nmv\n```", "**box rename** [1]\n\nRen"),
@@ -214,7 +215,7 @@ def test_an_unsure_answer_shows_more_parts():
     rooms = "barn kitchen cellar attic garage pantry stable".split()
     notes = [f"The lock of the {room} hangs beside {room}s and {room}keepers." for room in rooms]
     answer = extract("Which lock is safe?", evidence(*notes), signs={"unknown": 1.0})
-    assert answer.probability < 0.7
+    assert answer.probability < 0.75
     assert len(answer.blocks) == 5
 
 
@@ -298,7 +299,8 @@ def test_code_that_was_stored_without_blocks_is_fenced_once():
 def test_a_short_paragraph_is_shown_with_the_one_beside_it():
     page = "## DOWNLOAD_TIMEOUT\n\nDefault: 180\n\nHow long the downloader waits for a page.\n"
     answer = extract("How long does the downloader wait?", sources(read(page)))
-    assert answer.text == "Default: 180\n\nHow long the downloader waits for a page. [1]"
+    name = "**DOWNLOAD_TIMEOUT**: "
+    assert answer.text == f"{name}Default: 180\n\nHow long the downloader waits for a page. [1]"
 
 
 def test_terse_notes_answer():
@@ -429,7 +431,7 @@ def test_hostile_text_is_read_in_linear_time(text):
 def test_any_text_gives_parts_of_it_and_only_known_sources(question, bodies):
     found = evidence(*bodies)
     answer = extract(question, found)
-    assert len(answer.blocks) <= (3 if answer.probability >= 0.7 else 5)
+    assert len(answer.blocks) <= (3 if answer.probability >= 0.75 else 5)
     for block in answer.blocks:
         assert block.text == block.source.passage.text[block.start : block.end]
     assert set(answer.cited) <= {source.marker for source in found}
@@ -523,3 +525,25 @@ def test_code_between_two_parts_of_an_answer_keeps_its_brackets():
     assert [block.kind for block in answer.blocks] == [PartKind.STRETCH]
     assert "ports = [80, 443]" in answer.text
     assert "(7)" in answer.text
+
+
+def test_a_short_best_block_is_shown_with_what_is_around_it():
+    page = (
+        "# Cookies\n\n## Signed cookies\n\nA signed cookie cannot be forged by a visitor.\n\n"
+        "Set the secret first, and keep it out of the repository.\n\n"
+        + "It has nothing to do with this. "
+        * 20
+    )
+    answer = extract("What can a visitor not do with a signed cookie?", sources(read(page)))
+    assert "forged by a visitor" in answer.text
+    assert "Set the secret first" in answer.text
+    assert "nothing to do" not in answer.text
+
+
+def test_the_name_of_a_section_is_said_once_for_all_its_parts():
+    page = "# Box\n\n## --bwlimit\n\n" + "\n\n".join(
+        f"The rate of part {n} of a transfer is limited. {'It is so for good reasons. ' * 12}"
+        for n in range(3)
+    )
+    answer = extract("How is the rate of a transfer limited?", sources(read(page)))
+    assert answer.text.count("**--bwlimit**") == 1

@@ -44,7 +44,7 @@ NOT_ANSWERED = "none"
 
 Certainty = Literal["likely", "unsure", "not covered"]
 
-LIKELY = 0.7
+LIKELY = 0.75
 """From this probability on an answer is called likely."""
 NOT_COVERED = 0.1
 """Below this probability no answer is shown."""

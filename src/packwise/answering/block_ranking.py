@@ -44,6 +44,7 @@ _OF_THE_BEST = (
     *("covered", "covered near", "unmet", "judge", "passage", "far", "suits"),
     *("only asker negates", "opposite"),
 )
+_NEARLY_ALL = 0.95
 _USUAL_TERMS = 8
 _LONGEST = 800
 _SUBJECT = 8
@@ -100,7 +101,7 @@ def rank_blocks(
     cross_encoder: CrossEncoder | None = None,
 ) -> RankedBlocks:
     """The blocks that answer best, best first."""
-    read = [(block, _features(question, block)) for block in blocks]
+    read = [(block, features_of(question, block)) for block in blocks]
     by_words = weights("words")["rank"]
     read.sort(key=lambda pair: (-_score(by_words, pair[1]), pair[0].place))
     first = _worth_judging(read)
@@ -182,6 +183,18 @@ def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[st
         if name in best.features:
             found[name] = best.features[name]
     found["prose"] = float(best.block.kind is PartKind.TEXT)
+    # What the signs are worth depends on the documents: a question that plain text without
+    # headings seems to answer is more often one that it does not answer.
+    blocks = [one.block for one in ranked.blocks]
+    documents = {
+        "all prose": sum(b.kind is PartKind.TEXT for b in blocks) > _NEARLY_ALL * len(blocks),
+        "no sections": not any(b.source.passage.section_path for b in blocks),
+    }
+    for name in (name for name, holds in documents.items() if holds):
+        found[name] = 1.0
+        found[f"{name}, score"] = best.score
+        for sign in ("judge", "covered", "unmet"):
+            found[f"{name}, {sign}"] = best.features.get(sign, 0.0)
     return found
 
 
@@ -207,7 +220,7 @@ def judged_text(block: AnswerBlock) -> tuple[str, int]:
     return (introduction + one_line(block.text))[:JUDGED_CHARACTERS], len(introduction)
 
 
-def _features(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:
+def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:
     """What is known of a block without a judge."""
     text, source = block.text, block.source
     lang = source.passage.lang

@@ -55,6 +55,10 @@ class PartKind(StrEnum):
     STRETCH = "stretch"
 
 
+_INNER = (PartKind.ITEM, PartKind.ROW)
+"""Parts of other parts."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourcePassage:
     """A passage that may hold the answer, cited by its ``marker``.
@@ -89,6 +93,10 @@ class AnswerBlock:
         """The text right before it, which says what a list, a table or code is about."""
         start = max(0, self.start - BEFORE)
         return self.source.passage.text[start : self.start] or self.above
+
+    def includes(self, other: AnswerBlock) -> bool:
+        """Whether another block is part of this one."""
+        return self.source is other.source and self.start <= other.start and other.end <= self.end
 
     @property
     def place(self) -> tuple[int, int]:
@@ -138,6 +146,23 @@ def hull(blocks: Sequence[AnswerBlock]) -> AnswerBlock:
     first = min(blocks, key=lambda block: block.start)
     above = "" if first.kind is PartKind.TEXT else first.above
     return AnswerBlock(PartKind.STRETCH, first.source, start, end, above)
+
+
+def surroundings(block: AnswerBlock, room: int) -> AnswerBlock:
+    """A block with whole blocks of its passage after and before it, as many as ``room`` characters
+    hold. A row or an item stays by itself."""
+    if block.kind in _INNER:
+        return block
+    parts = [part for part in answer_blocks(block.source) if part.kind not in _INNER]
+    start, end = block.start, block.end
+    while following := [p.end for p in parts if p.start >= end and p.end - start <= room]:
+        end = min(following)
+    while before := [p.start for p in parts if p.end <= start and end - p.start <= room]:
+        start = max(before)
+    if (start, end) == (block.start, block.end):
+        return block
+    above = "" if start < block.start or block.kind is PartKind.TEXT else block.above
+    return AnswerBlock(PartKind.STRETCH, block.source, start, end, above)
 
 
 def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:

@@ -24,6 +24,7 @@ from packwise.answering.blocks import (
     SourcePassage,
     blocks_of,
     hull,
+    surroundings,
 )
 from packwise.answering.short_answers import ShortAnswer, is_worth_showing, short_answer
 from packwise.context.markdown import one_line, table_markdown
@@ -37,11 +38,14 @@ FURTHER = 600
 """Characters; longer lists, tables and code are shown only where they are the best answer."""
 STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
+ROOM = 500
+"""Characters up to which the best block is shown with what is around it."""
 NEARLY_AS_LIKELY = 0.1
 """A further block is shown if it is at least this likely, relative to the best one."""
 MORE_BLOCKS, STILL_POSSIBLE = 2, 0.05
 """An answer that is not likely right shows this many blocks more, and less likely ones."""
 _SAME = 0.6
+_PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
 _GENERIC = frozenset(
     "description synopsis usage options arguments parameters example examples notes overview "
@@ -94,12 +98,8 @@ def extract(
     probability = answer_probability(ranked, signs or {})
     best_short = short_answer(ranked, span_reader)
     short = best_short if is_worth_showing(best_short, probability) else None
-    if probability < LIKELY:
-        chosen = _choose(ranked, most + MORE_BLOCKS, STILL_POSSIBLE)
-    else:
-        chosen = _choose(ranked, most, NEARLY_AS_LIKELY)
-    chosen = _together(chosen)
-    parts = _rendered(chosen)
+    chosen = choose(ranked, probability, most)
+    parts = rendered(chosen)
     if short is not None:
         said = without_markers(clean(short.text))
         parts.insert(0, f"{said} [{short.block.source.marker}]")
@@ -119,9 +119,12 @@ def extract(
     )
 
 
-def _choose(ranked: RankedBlocks, most: int, least: float) -> list[AnswerBlock]:
-    """The best block, and others that say something else and are at least this likely, relative
-    to it."""
+def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) -> list[AnswerBlock]:
+    """The best block and what is around it, and others that say something else and are likely
+    enough, relative to it. ``probability`` is that of the best one being right."""
+    least = NEARLY_AS_LIKELY
+    if probability < LIKELY:
+        most, least = most + MORE_BLOCKS, STILL_POSSIBLE
     best = ranked.blocks[0]
     chosen = [best.block]
     for one in ranked.blocks[1:]:
@@ -130,19 +133,19 @@ def _choose(ranked: RankedBlocks, most: int, least: float) -> list[AnswerBlock]:
         brief = one.block.end - one.block.start <= FURTHER
         if brief and not any(_overlap(one.block, other) for other in chosen):
             chosen.append(one.block)
-    return chosen
+    return _together(chosen)
 
 
 def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
-    """The blocks, those that stand near each other with all that is between them."""
+    """The blocks, those that stand near the best one with all that is between them; a short one
+    with what is around it."""
     best = chosen[0]
     near = [block for block in chosen if block.source is best.source]
-    if len(near) == 1:
-        return list(chosen)
-    whole = hull(near)
+    whole = hull(near) if len(near) > 1 else best
     if whole.end - whole.start > STRETCH:
-        return list(chosen)
-    return [whole, *(block for block in chosen if block.source is not best.source)]
+        whole = best
+    whole = surroundings(whole, ROOM)
+    return [whole, *(block for block in chosen[1:] if not whole.includes(block))]
 
 
 def _overlap(one: AnswerBlock, other: AnswerBlock) -> bool:
@@ -155,7 +158,7 @@ def _overlap(one: AnswerBlock, other: AnswerBlock) -> bool:
     return len(mine & theirs) > _SAME * min(len(mine), len(theirs))
 
 
-def _rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
+def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
     """The blocks as Markdown, each with the number of its source. Rows of one table stand in one
     table, and what introduces several blocks is said once."""
     parts: list[str] = []
@@ -180,6 +183,9 @@ def _rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
         if block.kind not in (PartKind.CODE, PartKind.STRETCH):
             text = without_markers(text)
         subject = _subject(block)
+        # It is said once for all parts of a section.
+        subject = "" if (block.source.marker, subject) in introduced else subject
+        introduced.add((block.source.marker, subject))
         lead, gap, rest = text.partition("\n")
         if not gap or block.kind is PartKind.TEXT:
             parts.append(f"{f'{subject}: ' if subject else ''}{text} {marker}")
@@ -193,17 +199,19 @@ def _rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
 
 
 def _subject(block: AnswerBlock) -> str:
-    """The name of the section, in bold, if the block does not say what it is about: "This command
-    renames an archive", or a list of arguments that does not name the function."""
+    """The name of the section, in bold, if the block does not say what it is about: the option
+    or function that is described, or what "this command" is."""
     passage = block.source.passage
-    names = [name for name in (passage.doc_title, *passage.section_path) if name.strip()]
+    sections = [name for name in passage.section_path if name.strip()]
+    names = [name for name in (passage.doc_title, *sections) if name.strip()]
     told = [name for name in names if name.strip().lower() not in _GENERIC] or names
-    if block.kind in (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH):
-        first = block.text.lstrip().partition(" ")[0].lower()
-        says_it = bool(block.above.strip()) or first not in _POINTS_BACK
-    else:
-        held = set(terms(f"{block.above} {block.text}", passage.lang))
-        says_it = bool(told) and held.issuperset(terms(told[-1], passage.lang))
-    if says_it:
+    if not told:
         return ""
-    return f"**{without_markers(clean(one_line(told[-1])))}**" if told else ""
+    first = block.text.lstrip().partition(" ")[0].lower()
+    points_back = not block.above.strip() and first in _POINTS_BACK
+    held = set(terms(f"{block.above} {block.text}", passage.lang))
+    says_it = held.issuperset(terms(told[-1], passage.lang))
+    # The title of a whole page says little about one of its paragraphs.
+    if points_back or (not says_it and (told[-1] in sections or block.kind not in _PROSE)):
+        return f"**{without_markers(clean(one_line(told[-1])))}**"
+    return ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import textwrap
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,6 +136,9 @@ class Autodoc:
             if kind in ("autoclass", "autoexception"):
                 inner = self._full_name(name, current, owner)
             content = self._expanded(content, current, inner, depth + 1)
+            if kind == "automodule":
+                # Its content may have headings, which can only stand where sections can.
+                content = _indented(textwrap.dedent(content), found["indent"])
             if described is None or len(described) > self._left:
                 return found[0].removesuffix(found["content"]) + content
             self._left -= len(described)

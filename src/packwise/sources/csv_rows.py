@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING
 
 from packwise.errors import SourceError
+from packwise.sources import row_groups
 from packwise.sources.document_builder import DocumentBuilder
-from packwise.sources.row_groups import MOST_ROWS, RowWriter
+from packwise.sources.row_groups import RowWriter
 
 if TYPE_CHECKING:
     from packwise.sources.readers import SourceFile
@@ -41,7 +42,7 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
         except csv.Error as error:
             raise SourceError(f"is not a table that can be read ({error})") from error
     if not whole:
-        builder.warn(f"the rows after {MOST_ROWS:,} were left out")
+        builder.warn(f"the rows after {row_groups.MOST_ROWS:,} were left out")
 
 
 def _rows(text: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:

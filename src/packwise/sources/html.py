@@ -47,6 +47,7 @@ _BLOCKS = frozenset(
     "figure footer form header hgroup hr html legend main p section summary table tbody td tfoot "
     "th thead tr".split()
 )
+_BOXES = frozenset("note warning tip caution important admonition danger hint attention".split())
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
@@ -56,7 +57,7 @@ _SECTIONING = frozenset("main article section".split())
 _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
-_TOLD_AT_LENGTH = 300
+_TOLD_AT_LENGTH = 150
 """Characters that the definitions of a reference have on average, at least."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
@@ -339,12 +340,21 @@ class _HtmlReader:
             self._builder.code(text)
 
     def _enter_heading(self, node: LexborNode) -> None:
-        if not self._heading:
+        if self._is_label(node):
+            self._break()
+        elif not self._heading:
             self._flush()
             self._heading = _HEADINGS[node.tag or ""]
 
+    def _is_label(self, node: LexborNode) -> bool:
+        """Whether a heading only says that a box is a note or a warning."""
+        box = node.parent.attributes.get("class") if node.parent else ""
+        return not _BOXES.isdisjoint((box or "").split()) and len(node.text(strip=True)) < 20
+
     def _leave_heading(self) -> None:
-        if self._heading:
+        if not self._heading:
+            self._break()
+        else:
             self._level, self._heading = self._heading, 0
             self._builder.heading(self._level, self._inline.finish())
 

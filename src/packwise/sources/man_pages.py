@@ -6,6 +6,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from packwise.errors import SourceError
@@ -37,7 +38,11 @@ _ONES = {
     "`": "`",
     "\\": "\\",
 }
-_ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|(\S+)')
+_TOLD_AT_LENGTH = 150
+"""Characters that the descriptions of a section's terms have on average, at least, if each is a
+section."""
+_LONGEST_TERM = 100
+_ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\ |\S)+)')
 _FONTS = frozenset("B I R BR RB BI IB IR RI SM SB".split())
 _LINK = re.compile(r"([A-Za-z][\w.:+-]*)\s?\((\d[a-z]*)\)$")
 _MDOC_WORDS = {
@@ -76,22 +81,42 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
     _ManReader(builder).read(decode(raw)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A paragraph, a code block or a table that is still to be added: how long it is, the ``term``
+    that it describes if it begins to, and whether it belongs to the description of a term."""
+
+    add: Callable[[], None]
+    length: int
+    term: str
+    describes: bool
+
+
 class _ManReader:
-    """``_lead`` holds the term of a definition until its text comes."""
+    """``_lead`` holds the term of a definition until its text comes. The parts of a section are
+    added at its end, when it is known whether its terms are sections of their own."""
 
     def __init__(self, builder: DocumentBuilder) -> None:
         self._builder = builder
+        self._parts: list[_Part] = []
+        self._level = 1
+        self._depth = 0
+        self._item_depth: int | None = None
         self._words: list[str] = []
         self._lead = ""
         self._awaits_term = False
+        self._term_goes_on = False
         self._code: list[str] | None = None
         self._name = ""
         self._rows: list[list[LinkedText]] | None = None
         self._macros: dict[str, Callable[[list[str]], None]] = {
             **dict.fromkeys(("SH", "Sh"), lambda a: self._heading(1, a)),
             **dict.fromkeys(("SS", "Ss"), lambda a: self._heading(2, a)),
-            **dict.fromkeys(("PP", "P", "LP", "Pp", "HP", "sp"), lambda a: self._end()),
-            **dict.fromkeys(("RS", "RE", "br", "El", "Bl"), lambda a: self._end()),
+            **dict.fromkeys(("PP", "P", "LP", "HP"), lambda a: self._end(item_too=True)),
+            **dict.fromkeys(("Pp", "sp", "br"), lambda a: self._end()),
+            "RS": lambda a: self._indent_term(),
+            "Bl": lambda a: self._indent(1),
+            **dict.fromkeys(("RE", "El"), lambda a: self._indent(-1)),
             **dict.fromkeys(("nf", "EX", "Bd"), lambda a: self._open_code()),
             **dict.fromkeys(("fi", "EE", "Ed"), lambda a: self._close_code()),
             "TH": self._title,
@@ -100,6 +125,7 @@ class _ManReader:
             "TQ": lambda a: self._await_term(),
             "IP": self._item,
             "It": self._mdoc_item,
+            "Xc": lambda a: self._close_term(),
             "Nd": lambda a: self._words.append(f"- {' '.join(a)}"),
             "TS": lambda a: self._open_table(),
             "TE": lambda a: self._close_table(),
@@ -117,6 +143,7 @@ class _ManReader:
         self._close_code()
         self._close_table()
         self._end()
+        self._close_section()
 
     def _macro(self, line: str) -> None:
         name, _, rest = line.partition(" ")
@@ -146,20 +173,27 @@ class _ManReader:
     def _text_of(self, text: str) -> None:
         if self._code is not None:
             self._code.append(text)
+        elif self._term_goes_on:
+            self._lead = f"{self._lead} {text}".strip()
         elif self._awaits_term:
             self._awaits_term = False
             self._lead = f"{self._lead}, {text}" if self._lead else text
         else:
             self._words.append(text)
 
-    def _end(self) -> None:
+    def _end(self, *, item_too: bool = False) -> None:
+        """End a paragraph, and with ``item_too`` what is said about a term."""
         text = " ".join(self._words)
         self._words = []
-        if not text and not self._lead:
-            return
+        if text or self._lead:
+            self._add_paragraph(text)
+        if item_too and self._item_depth is not None and self._depth <= self._item_depth:
+            self._item_depth = None
+
+    def _add_paragraph(self, text: str) -> None:
+        term, self._lead = self._lead, ""
         inline = TextBuilder()
-        inline.write(f"{self._lead}\n" if self._lead and text else self._lead)
-        self._lead = ""
+        inline.write(f"{term}\n" if term and text else term)
         position = 0
         for found in re.finditer(r"[A-Za-z][\w.:+-]{0,60}\s?\(\d[a-z]{0,3}\)", text):
             inline.write_flowing(text[position : found.start()])
@@ -168,14 +202,52 @@ class _ManReader:
             inline.link(target, found[0].replace(" ", ""))
             position = found.end()
         inline.write_flowing(text[position:])
-        self._builder.paragraph(inline.finish())
+        shown = inline.finish()
+        if term and (self._item_depth is None or self._depth <= self._item_depth):
+            self._item_depth = self._depth
+        else:
+            term = ""
+        self._add(lambda: self._builder.paragraph(shown), len(text), term)
+
+    def _add(self, add: Callable[[], None], length: int, term: str = "") -> None:
+        self._parts.append(_Part(add, length, term, self._item_depth is not None))
+
+    def _indent_term(self) -> None:
+        """Indent what follows: DocBook writes a term as a paragraph, and what it means indented."""
+        text = " ".join(self._words)
+        if text and not self._lead and len(text) <= _LONGEST_TERM and text[-1] not in ".:!?":
+            self._lead, self._words = text, []
+        self._indent(1)
+
+    def _indent(self, by: int) -> None:
+        if self._words or by < 0:
+            self._end()
+        self._depth = max(0, self._depth + by)
+        if self._item_depth is not None and self._depth < self._item_depth:
+            self._item_depth = None
+
+    def _close_section(self) -> None:
+        """Add what a section holds. Options that are described at length, and that nothing but
+        the end of the section follows, are sections: they are looked up by name."""
+        parts, self._parts = self._parts, []
+        after = max((i for i, part in enumerate(parts) if not part.describes), default=-1) + 1
+        told = parts[after:]
+        terms = sum(bool(part.term) for part in told)
+        at_length = terms > 1 and sum(part.length for part in told) >= _TOLD_AT_LENGTH * terms
+        for i, part in enumerate(parts):
+            if at_length and part.term and i >= after:
+                self._builder.heading(self._level + 1, LinkedText(part.term.partition(" [")[0]))
+            part.add()
+        self._item_depth = None
 
     def _heading(self, level: int, arguments: list[str]) -> None:
         self._close_code()
         self._end()
+        self._close_section()
+        self._depth, self._level = 0, level + 1
         words = " ".join(arguments)
         self._builder.heading(
-            level + 1, LinkedText(words.capitalize() if words.isupper() else words)
+            self._level, LinkedText(words.capitalize() if words.isupper() else words)
         )
 
     def _title(self, arguments: list[str]) -> None:
@@ -198,7 +270,11 @@ class _ManReader:
 
     def _mdoc_item(self, arguments: list[str]) -> None:
         self._end()
-        self._lead = self._mdoc(arguments)
+        self._term_goes_on = "Xo" in arguments  # up to Xc, over several lines
+        self._lead = self._mdoc([word for word in arguments if word != "Xo"])
+
+    def _close_term(self) -> None:
+        self._term_goes_on = False
 
     def _mdoc(self, words: list[str]) -> str:
         """A line of mdoc macros as text."""
@@ -243,8 +319,8 @@ class _ManReader:
 
     def _close_code(self) -> None:
         if self._code is not None:
-            code, self._code = self._code, None
-            self._builder.code("\n".join(code))
+            code, self._code = "\n".join(self._code), None
+            self._add(lambda: self._builder.code(code), len(code))
 
     def _open_table(self) -> None:
         self._end()
@@ -253,7 +329,8 @@ class _ManReader:
     def _close_table(self) -> None:
         if self._rows is not None:
             rows, self._rows = self._rows, None
-            self._builder.table(rows)
+            length = sum(len(cell.text) for row in rows for cell in row)
+            self._add(lambda: self._builder.table(rows), length)
 
 
 def _plain(text: str) -> str:

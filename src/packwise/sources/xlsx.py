@@ -13,9 +13,9 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 from xml.etree import ElementTree
 
 from packwise.errors import SourceError
-from packwise.sources import zipped
+from packwise.sources import row_groups, zipped
 from packwise.sources.document_builder import DocumentBuilder, LinkedText
-from packwise.sources.row_groups import MOST_ROWS, RowWriter
+from packwise.sources.row_groups import RowWriter
 from packwise.sources.zipped import (
     Element,
     ZippedFile,
@@ -68,7 +68,9 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
             with parts.stream(sheet.part) as stream:
                 whole = writer.add(cells.rows(stream, merged), f"sheet {sheet.name}", titled=True)
             if not whole:
-                builder.warn(f"the rows after {MOST_ROWS:,} were left out (sheet {sheet.name})")
+                builder.warn(
+                    f"the rows after {row_groups.MOST_ROWS:,} were left out (sheet {sheet.name})"
+                )
                 break
         if hidden := len(sheets) - len(shown):
             builder.warn(
