@@ -531,8 +531,7 @@ def test_a_short_best_block_is_shown_with_what_is_around_it():
     page = (
         "# Cookies\n\n## Signed cookies\n\nA signed cookie cannot be forged by a visitor.\n\n"
         "Set the secret first, and keep it out of the repository.\n\n"
-        + "It has nothing to do with this. "
-        * 20
+        f"```\n{'nothing to do with this ' * 30}\n```\n"
     )
     answer = extract("What can a visitor not do with a signed cookie?", sources(read(page)))
     assert "forged by a visitor" in answer.text
