@@ -16,7 +16,7 @@ from packwise.answering.blocks import (
     blocks_of,
     option_spans,
 )
-from packwise.answering.extractive import extract
+from packwise.answering.extractive import extract, rendered
 from packwise.answering.short_answers import _whole_words, short_answer
 from packwise.chunking import chunk
 from packwise.documents import Passage
@@ -529,8 +529,9 @@ def test_code_between_two_parts_of_an_answer_keeps_its_brackets():
 
 def test_a_short_best_block_is_shown_with_what_is_around_it():
     page = (
-        "# Cookies\n\n## Signed cookies\n\nA signed cookie cannot be forged by a visitor.\n\n"
-        "Set the secret first, and keep it out of the repository.\n\n"
+        "# Cookies\n\n## Signed cookies\n\nA signed cookie cannot be forged by a visitor, whatever "
+        "other programs or pages that visitor uses.\n\nSet the secret first, keep it out of the "
+        "repository, and give every machine that serves the page the same one.\n\n"
         f"```\n{'nothing to do with this ' * 30}\n```\n"
     )
     answer = extract("What can a visitor not do with a signed cookie?", sources(read(page)))
@@ -540,9 +541,10 @@ def test_a_short_best_block_is_shown_with_what_is_around_it():
 
 
 def test_the_name_of_a_section_is_said_once_for_all_its_parts():
-    page = "# Box\n\n## --bwlimit\n\n" + "\n\n".join(
-        f"The rate of part {n} of a transfer is limited. {'It is so for good reasons. ' * 12}"
-        for n in range(3)
-    )
-    answer = extract("How is the rate of a transfer limited?", sources(read(page)))
-    assert answer.text.count("**--bwlimit**") == 1
+    page = "# Box\n\n## --bwlimit\n\nSo:\n\n```\nbox 5\n```\n\nOr:\n\n```\necho 5 > rate\n```\n"
+    (source,) = sources(read(page))
+    parts = rendered([b for b in answer_blocks(source) if b.kind is PartKind.CODE])
+    assert [part.partition("```")[0] for part in parts] == [
+        "**--bwlimit** [1]\n\nSo:\n\n",
+        "Or: [1]\n\n",
+    ]
