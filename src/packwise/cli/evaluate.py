@@ -11,16 +11,14 @@ import click
 
 from packwise.candidates import FUSIONS, Fusion, Mode
 from packwise.cli import evaluate_tables as tables
-from packwise.cli.console import embedder_option, print_json
+from packwise.cli.console import embedder_option, emit, json_option, print_json, write_file
 from packwise.cli.evaluate_compare import ablate, compare, gate, questions
 from packwise.cli.evaluate_selection import (
     EvaluationRun,
     QuestionChoice,
     check_folder_of,
-    emit,
     progress_bar,
     question_options,
-    write_file,
 )
 from packwise.errors import UsageError
 
@@ -271,7 +269,7 @@ def table_command(
 @click.argument("questions_file", metavar="QUESTIONS")
 @click.option("--wrong", is_flag=True, help="Print the answers that are not right.")
 @click.option("--model", "synthesis", is_flag=True, help="Let the language model answer.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def answers_command(
     store: str, questions_file: str, wrong: bool, synthesis: bool, as_json: bool
 ) -> None:
