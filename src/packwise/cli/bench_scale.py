@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -45,7 +46,7 @@ def bench_scale(given: str, queries: int, chart: str | None, as_json: bool) -> N
     if chart:
         write_file(chart, growth_chart(found))
     if as_json:
-        print_json([figures.as_dict() for figures in found])
+        print_json([asdict(figures) for figures in found])
         return
     rows = [("passages", *(f"{one.build.passages:,}" for one in found))]
     for name, build in (
