@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -217,7 +216,7 @@ def _run_contexts(
 def _store_size(store: str) -> dict[str, int]:
     from packwise.stores.locate import open_store
 
-    with closing(open_store(store)) as opened:
+    with open_store(store) as opened:
         info = opened.info()
     return {
         "bytes": info.size_bytes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -218,7 +218,7 @@ def questions(store: str, number: int, target: str | None, seed: int, by_rule: b
     with ExitStack() as stack:
         if llm is not None:
             stack.callback(llm.close)
-        opened = stack.enter_context(closing(open_store(store)))
+        opened = stack.enter_context(open_store(store))
         progress = stack.enter_context(progress_bar(store, number))
         made = make_goldens(opened, number, llm=llm, seed=seed, remark=note, progress=progress)
     if target is None:

@@ -6,7 +6,7 @@ import functools
 import os
 import shlex
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +49,7 @@ class QuestionChoice:
         if store is None:
             progress = ProgressBars(f"building {clean(dataset.name)}")
             store = str(cached_store(dataset, settings, progress))
-        with closing(open_store(store)) as opened:
+        with open_store(store) as opened:
             dataset = check_coverage(resolve(dataset, opened), opened)
             info = opened.info()
         pack = Path(info.location) if info.kind == "pack" else None

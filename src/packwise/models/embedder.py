@@ -48,7 +48,7 @@ def load_embedder(
     if named.is_server:
         from packwise.models.embedding_server import connect
 
-        return connect(named, settings)
+        return connect(named)
     return _LOADED.get(lambda: find(named, settings, folder), settings)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +37,7 @@ def export_pack(store: str, target: Path | None = None, *, replace: bool = False
         raise UsageError(f"{target} is a folder", fix="name the file to write: --out FILE")
     if target.exists():
         _check_replaceable(target, replace)
-    with closing(open_store(store)) as source:
+    with open_store(store) as source:
         info = source.info()
         write_database(source, target)
     return ExportReport(target, info.documents, info.passages)
@@ -57,7 +56,7 @@ def import_pack(
 
 
 def _check_replaceable(target: Path, replace: bool) -> None:
-    with closing(create_or_open_kuzu(target)) as there:
+    with create_or_open_kuzu(target) as there:
         state = there.state()
     if state is not None and not state.own:
         raise NotAStore(
