@@ -88,14 +88,10 @@ class PackWriter(StagingWriter):
             self._open()
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
-        """The vectors this pack already has for these passage content hashes.
-
-        What comes next is the embedding of the others, so what is staged is saved first.
-        """
         with self._guard, self._errors():
             if self._connection is None:
                 return {}
-            self._flush()
+            self._flush()  # The others are embedded next, which takes long.
             found: dict[str, Vectors] = {}
             for batch in batches(list(dict.fromkeys(hashes))):
                 rows = self._connection.execute(
@@ -156,7 +152,6 @@ class PackWriter(StagingWriter):
         return self._writable()
 
     def close(self) -> None:
-        """End the build and let others write; what is staged stays for the next one."""
         with self._guard:
             self._ended = True
             try:

@@ -72,13 +72,9 @@ class PostgresWriter(StagingWriter):
             raise
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
-        """The vectors this store already has for these passage content hashes.
-
-        The caller embeds the others next, so staged documents are saved first.
-        """
         with self._guard, self._errors():
             connection = self._writable()
-            self._flush()
+            self._flush()  # The others are embedded next, which takes long.
             wanted = list(dict.fromkeys(hashes))
             found: dict[str, Vectors] = {}
             if not self._reembed:
@@ -97,7 +93,6 @@ class PostgresWriter(StagingWriter):
             return found
 
     def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
-        """Save vectors before the documents of their passages are staged."""
         with self._guard, self._errors():
             self._check_open()
             self._hold_vectors(hashes, vectors)
@@ -124,7 +119,6 @@ class PostgresWriter(StagingWriter):
             return plan.summary(passages)
 
     def close(self) -> None:
-        """End the build and let others write; staged documents stay for the next build."""
         with self._guard:
             connection, self._ended = self._connection, True
             if connection is None:

@@ -86,7 +86,6 @@ class QdrantWriter(StagingWriter):
             raise
 
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
-        """The vectors this store already has for these passage content hashes."""
         found: dict[str, Vectors] = {}
         with self._guard:
             self._flush()
@@ -158,7 +157,6 @@ class QdrantWriter(StagingWriter):
             return plan.summary(passages)
 
     def close(self) -> None:
-        """End the build and let others write; what is staged stays for the next build."""
         with self._guard:
             if self._ended:
                 return
