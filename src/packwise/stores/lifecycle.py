@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self, TypeVar
+from typing import Self
 
 from packwise.documents import Document, Passage
 from packwise.errors import StoreError, UsageError
@@ -42,19 +42,6 @@ class Closeable:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-_C = TypeVar("_C", bound=Closeable)
-
-
-def opened(store: _C, check: Callable[[], object]) -> _C:
-    """The store, once ``check`` has shown that it can be read; closed if it cannot."""
-    try:
-        check()
-    except BaseException:
-        store.close()
-        raise
-    return store
 
 
 class BuildableStore(Closeable):

@@ -7,8 +7,9 @@ A STORE is a pack folder, the name of an installed pack, a Kuzu file or a folder
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from packwise.errors import StoreMissing, UsageError
 from packwise.settings import data_folder
@@ -21,6 +22,7 @@ _QDRANT = ("qdrant+http://", "qdrant+https://")
 _KUZU = "kuzu:"
 _KUZU_FILE = "pack.db"
 _KUZU_MAGIC = (b"KUZU", b"LBUG")
+_S = TypeVar("_S", bound=Store)
 Kind = Literal["postgresql", "qdrant", "kuzu", "pack"]
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\\)")
 
@@ -133,6 +135,16 @@ def open_store(argument: str) -> Store:
             f"there is no pack at {argument!r}", fix=f"packwise build SOURCE --out {argument}"
         )
     return open_pack(folder)
+
+
+def opened(store: _S, check: Callable[[], object]) -> _S:
+    """The store, once ``check`` has shown that it can be read; closed if it cannot."""
+    try:
+        check()
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def create_or_open_store(argument: str) -> Store:

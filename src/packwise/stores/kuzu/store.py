@@ -29,8 +29,9 @@ from packwise.stores.kuzu.schema import INDEX
 from packwise.stores.kuzu.table import KuzuState, Table, has_vector_index, read_own_table
 from packwise.stores.kuzu.writer import KuzuWriter
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import BuildableStore, opened
+from packwise.stores.lifecycle import BuildableStore
 from packwise.stores.links import target_of
+from packwise.stores.locate import opened
 from packwise.stores.records import read_links, read_sections
 from packwise.stores.transfer import Content
 

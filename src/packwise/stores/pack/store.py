@@ -32,7 +32,8 @@ from packwise.stores.base import (
 from packwise.stores.checks import EmbedderIdentity, question_vector, storable
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import BuildableStore, opened
+from packwise.stores.lifecycle import BuildableStore
+from packwise.stores.locate import opened
 from packwise.stores.name_graph import NameGraph
 from packwise.stores.pack.checksums import check_database
 from packwise.stores.pack.database import (

@@ -20,7 +20,8 @@ from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermSta
 from packwise.stores.checks import EmbedderIdentity, normalised, question_vector
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import BuildableStore, opened
+from packwise.stores.lifecycle import BuildableStore
+from packwise.stores.locate import opened
 from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.knowledge import PostgresKnowledge
 from packwise.stores.postgres.migrations import load_sql, raw_sql

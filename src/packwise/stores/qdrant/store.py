@@ -15,8 +15,9 @@ from packwise.stores.checks import EmbedderIdentity, storable
 from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import BuildableStore, opened
+from packwise.stores.lifecycle import BuildableStore
 from packwise.stores.links import index_urls, target_of
+from packwise.stores.locate import opened
 from packwise.stores.qdrant.knowledge import QdrantKnowledge
 from packwise.stores.qdrant.layout import (
     DENSE,
