@@ -20,8 +20,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import re
-import string
 import sys
 import time
 from collections import Counter
@@ -34,6 +32,7 @@ from packwise.answering.answer import Answer
 from packwise.documents import content_hash
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import DataSet, Question, load_dataset
+from packwise.evaluation.metrics import mean, normalised
 from packwise.library import Library, open_library
 from packwise.settings import Settings, cache_folder
 
@@ -153,7 +152,7 @@ def measure(library: Library, question: Question, how: dict[str, Any]) -> Scored
     """Ask, and compare with the gold answers."""
     answer = library.ask(question.text, synthesis=False, threshold=0.0, **how)
     said = best_short(answer)
-    em = max(float(normal(said) == normal(gold)) for gold in question.answers)
+    em = max(float(normalised(said) == normalised(gold)) for gold in question.answers)
     f1 = max(overlap(said, gold) for gold in question.answers)
     context = answer.context.text if answer.context else ""
     steps = answer.trace.stages if answer.trace else []
@@ -170,26 +169,15 @@ def best_short(answer: Answer) -> str:
 
 def held(text: str, golds: Sequence[str]) -> float:
     """Whether a text holds one of the answers, as whole words."""
-    inside = f" {normal(text)} "
-    return float(any(f" {normal(gold)} " in inside for gold in golds if normal(gold)))
+    inside = f" {normalised(text)} "
+    return float(any(f" {normalised(gold)} " in inside for gold in golds if normalised(gold)))
 
 
 def overlap(said: str, gold: str) -> float:
     """Token F1 with SQuAD's normalisation."""
-    ours, theirs = normal(said).split(), normal(gold).split()
+    ours, theirs = normalised(said).split(), normalised(gold).split()
     same = sum((Counter(ours) & Counter(theirs)).values())
     return 2 * same / (len(ours) + len(theirs)) if same else float(ours == theirs)
-
-
-def normal(text: str) -> str:
-    """SQuAD's normalisation: small letters, no punctuation, no articles, single spaces."""
-    bare = "".join(c for c in text.lower() if c not in set(string.punctuation))
-    return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean; 0 of nothing."""
-    return sum(values) / len(values) if values else 0.0
 
 
 if __name__ == "__main__":

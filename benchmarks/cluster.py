@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ def build(source: Path, place: str, pack: Path, settings: Settings, workers: int
         report = build_pack(given, place, settings=settings)
     seconds = time.perf_counter() - begin
     lost = differences(place, pack, source, settings)
-    with closing(open_store(place)) as store:
+    with open_store(place) as store:
         passages = store.info().passages
     return [
         ("documents, passages", f"{report.changes.added}, {passages}"),
@@ -130,7 +130,7 @@ def build(source: Path, place: str, pack: Path, settings: Settings, workers: int
 def differences(place: str, pack: Path, source: Path, settings: Settings) -> int:
     """Documents of the cluster that a local build of the same source has otherwise."""
     build_pack([str(source)], pack, settings=settings)
-    with closing(open_store(str(pack))) as local, closing(open_store(place)) as remote:
+    with open_store(str(pack)) as local, open_store(place) as remote:
         names = [summary.id for summary in local.documents()]
         there = {summary.id for summary in remote.documents()}
         found = {content.document.id: content for content in contents(remote, names)}

@@ -11,7 +11,6 @@ import re
 import tarfile
 import tempfile
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -69,7 +68,7 @@ def corpus(name: str, data: Path, work: Path, articles: int, settings: Settings)
     elif name == ARTICLES:
         pack, embedder = folder / "pack", load_embedder(settings.embedder, settings)
         _build_articles(data / f"{ARTICLES}.tar.gz", articles, pack, settings)
-        with closing(open_store(str(pack))) as store:
+        with open_store(str(pack)) as store:
             questions = known_items(store)
     else:
         dataset = load_dataset(data / name, half=HALF)
@@ -115,7 +114,7 @@ def _build_articles(archive: Path, count: int, pack: Path, settings: Settings) -
 
 
 def _write(folder: Path, pack: Path, embedder: Embedder, questions: Sequence[Asked]) -> None:
-    with closing(open_store(str(pack))) as store, (folder / "passages.jsonl").open("w") as file:
+    with open_store(str(pack)) as store, (folder / "passages.jsonl").open("w") as file:
         keys: list[int] = []
         for summary in store.documents():
             for key, passage in store.document_passages(summary.id):

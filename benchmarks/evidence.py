@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from paired import Scores, difference, interval, means
+from paired import Scores, difference, means
 
 from packwise.candidates import Candidate
 from packwise.context.candidate_pool import DEFAULT_PARAMS, RelevanceParams
@@ -105,7 +105,7 @@ def choose(asked: Sequence[SearchedSet], names: Sequence[str]) -> RelevanceParam
             tried = replace(best, **{name: value})
             found = scored(asked, tried)
             change = difference(found, score)
-            write(f"| {name} | {value:g} | {cells(found)} | {interval(change)} |\n")
+            write(f"| {name} | {value:g} | {cells(found)} | {change.interval_text()} |\n")
             sys.stdout.flush()
             if change.low > 0.0 and (better is None or change.mean > better[0]):
                 better = (change.mean, tried, found)
@@ -126,7 +126,7 @@ def reported(asked: Sequence[SearchedSet], names: Sequence[str], chosen: Relevan
     lines.append(f"| as in the code | {cells(old)} | |\n")
     if chosen != DEFAULT_PARAMS:
         new = scored(asked, chosen)
-        lines.append(f"| chosen | {cells(new)} | {interval(difference(new, old))} |\n")
+        lines.append(f"| chosen | {cells(new)} | {difference(new, old).interval_text()} |\n")
     return "".join(lines)
 
 

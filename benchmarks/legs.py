@@ -22,7 +22,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import documentation
-from paired import interval
 from rankers import library_ranker, run
 from strengths import Remembering, sampled
 
@@ -126,7 +125,7 @@ def figures(name: str, place: str, scores: Callable[[Library, Mode], Scores]) ->
         with kind(open_store(place), settings=used, embedder=embedder) as library:
             found[variant] = scores(library, mode)
     better = max(found["keyword"], found["vector"], key=lambda leg: mean(leg.values()))
-    change = interval(compare(found["default"], better))
+    change = compare(found["default"], better).interval_text()
     with open_store(place) as store:
         legs = probed(store)
     shown = " | ".join(f"{mean(one.values()):.3f}" for one in found.values())

@@ -21,11 +21,6 @@ def means(scores: Scores) -> list[float]:
     return [mean(own.values()) for own in scores.values()]
 
 
-def interval(change: Difference) -> str:
-    """A difference with its interval."""
-    return change.interval_text()
-
-
 def _alike(scores: Scores) -> dict[str, float]:
     """All questions, each weighed so that the plain mean is the mean of the sets' means."""
     number = sum(map(len, scores.values()))

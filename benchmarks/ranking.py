@@ -15,7 +15,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from paired import interval
 from random_walk import random_walk
 from rankers import Ranker, Ranking, library_ranker, run
 
@@ -78,7 +77,7 @@ def table(dataset: DataSet, variants: tuple[Variant, ...] = VARIANTS) -> str:
     for name, ranking in found.items():
         cells = [cell(ranking, metric, dataset.half) for metric in METRICS]
         own, other = (scores(each, HEADLINE, compared) for each in (ranking, better))
-        cells.append("" if ranking in legs else interval(compare(own, other)))
+        cells.append("" if ranking in legs else compare(own, other).interval_text())
         lines.append(f"| {name} | {' | '.join(cells)} | {ranking.median_ms:.1f} |\n")
     return "".join(lines)
 

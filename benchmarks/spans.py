@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
-from answers import normal
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
@@ -33,6 +32,7 @@ from packwise.answering.short_answers import best_sentences
 from packwise.answering.spans import candidates
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import Question, load_dataset
+from packwise.evaluation.metrics import normalised
 from packwise.language.analyzer import terms
 from packwise.language.word_classes import words_of
 from packwise.library import Library, open_library
@@ -146,11 +146,11 @@ def rows(
         known = library.store.term_statistics(list(dict.fromkeys(terms(question.text))))
         blocks = blocks_of(passages)
         asked = weighted_question(question.text, blocks, known)
-        golds = [normal(answer).split() for answer in question.answers]
+        golds = [normalised(answer).split() for answer in question.answers]
         for sentence in best_sentences(rank_blocks(asked, blocks, encoder)):
             words = words_of(sentence.text)[:MOST_WORDS]
             for first, last, features in candidates(asked, words, sentence.score):
-                said = normal(sentence.text[words[first].start : words[last - 1].end]).split()
+                said = normalised(sentence.text[words[first].start : words[last - 1].end]).split()
                 f1.append(max(overlap(said, gold) for gold in golds))
                 exact.append(float(said in golds))
                 for name, value in features:

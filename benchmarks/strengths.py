@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from paired import difference, interval
+from paired import difference
 from rankers import Ranked, run
 
 from packwise.candidates import Query
@@ -199,7 +199,8 @@ def table(
         changes = ["", ""]
         if one is not asked[0]:
             changes = [
-                interval(difference(half(found, which), half(scores[0], which))) for which in HALVES
+                difference(half(found, which), half(scores[0], which)).interval_text()
+                for which in HALVES
             ]
         lines.append(f"| {one.name} | {one.value} | {' | '.join([*cells, *changes])} |\n")
     return "".join(lines)

@@ -84,14 +84,12 @@ def _is_boilerplate(passage: Passage) -> bool:
     return _is_link_list(passage)
 
 
-def check_embedder(
-    stored: str, new: str, *, location: str = "the store", allow_mixed: bool = False
-) -> None:
+def check_embedder(stored: str, new: str, *, location: str = "the store") -> None:
     """Raise ``EmbedderMismatch`` if ``new`` is not the embedder version of the store.
 
     A store without a version is still empty and takes any.
     """
-    if stored and stored != new and not allow_mixed:
+    if stored and stored != new:
         raise EmbedderMismatch(
             f"{location} holds vectors of embedder {stored}, these are of {new}",
             fix="packwise build --reembed",

@@ -330,6 +330,6 @@ def test_another_embedder_is_refused_and_the_command_that_re_embeds_is_named():
     assert "packwise build --reembed" in str(caught.value)
 
 
-@pytest.mark.parametrize(("stored", "mixed"), [("bge-1", False), ("", False), ("old", True)])
-def test_the_same_embedder_an_empty_store_and_a_flag_are_let_through(stored, mixed):
-    check_embedder(stored, "bge-1", allow_mixed=mixed)
+@pytest.mark.parametrize("stored", ["bge-1", ""])
+def test_the_same_embedder_and_an_empty_store_are_let_through(stored):
+    check_embedder(stored, "bge-1")

@@ -51,7 +51,7 @@ def test_answers_or_alternatives_can_be_given(tmp_path):
 def test_a_line_that_is_no_question_is_named(tmp_path, line):
     path = tmp_path / "questions.jsonl"
     path.write_text(f'{{"question": "fine"}}\n{line}\n', encoding="utf-8")
-    with pytest.raises(DataError, match="line 2"):
+    with pytest.raises(DataError, match=r"jsonl:2: "):
         read_questions(path)
 
 

@@ -95,7 +95,7 @@ def test_one_cross_encoder_may_be_used_by_many_threads(cross_encoder, scores):
 def test_it_is_loaded_once_and_an_embedder_is_not_one(cross_encoder):
     assert load_cross_encoder(Settings.load(env={}, threads=2)) is cross_encoder
     with pytest.raises(UsageError, match="no cross-encoder is named"):
-        load_cross_encoder(Settings.load(env={}), name="bge-small-en-v1.5")
+        find_model("bge-small-en-v1.5", "cross_encoder")
 
 
 def test_the_answer_is_marked_in_the_reading_that_scores_the_text(cross_encoder, scores):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -95,10 +97,7 @@ def bench_build(
             ("build", f"{figures['build_passages_per_second']:.1f} passages/s"),
             ("embedder alone", f"{figures['bare_embedder_passages_per_second']:.1f} passages/s"),
             ("build / embedder alone", f"{figures['ratio']:.1%}"),
-            (
-                "spent embedding",
-                f"{figures['share_of_build_spent_embedding']:.1%}",
-            ),
+            ("spent embedding", f"{figures['share_of_build_spent_embedding']:.1%}"),
             ("unchanged rebuild", f"{figures['unchanged_rebuild_seconds']:.2f} s"),
             ("peak memory", size(peak) if peak else "not known"),
             ("pack size", size(info.size_bytes)),
@@ -114,8 +113,6 @@ def bench_build(
 @json_option
 def bench_search(store: str, count: int, k: int, as_json: bool) -> None:
     """Time searches in STORE, stage by stage, with its own headings as questions."""
-    import numpy as np
-
     from packwise.library import open_library
     from packwise.settings import Settings
 
@@ -129,17 +126,13 @@ def bench_search(store: str, count: int, k: int, as_json: bool) -> None:
     # The keyword leg runs while the question is embedded: it costs time only beyond that.
     series["all"] = [sum(row.values()) - row.get("keyword", 0.0) for row in rows]
     series["all but embed"] = [sum(row.values()) - row.get("embed", 0.0) for row in rows]
-    figures = {
-        name: {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95, 99)}
-        for name, values in series.items()
-    }
+    figures = _percentiles(series)
     if as_json:
         result = {"passages": info.passages, "searches": len(questions), "latency_ms": figures}
         print_json(result)
         return
     title = f"{len(questions)} searches in {info.passages:,} passages, milliseconds"
-    rows = [(name, *(f"{ms:.2f}" for ms in values.values())) for name, values in figures.items()]
-    print_table(title, ("stage", ">p50", ">p95", ">p99"), rows)
+    print_table(title, ("stage", ">p50", ">p95", ">p99"), _rows(figures))
 
 
 @bench.command("context")
@@ -164,6 +157,7 @@ def bench_context(store: str, count: int, budget: int, as_json: bool) -> None:
     k, depth = settings.context_candidates, settings.context_depth
     spent: dict[str, list[float]] = {name: [] for name in ("search", "cold", "warm", "baseline")}
     with open_library(store, settings=settings) as library:
+        run = partial(pack, store=library.store, settings=settings, budget=budget)
         questions = _questions(library, count)
         for question in (questions[0], *questions):
             for policy in (settings.packing_policy, "baseline"):
@@ -172,14 +166,7 @@ def bench_context(store: str, count: int, budget: int, as_json: bool) -> None:
                 hits = library.search(question, k, depth=depth).hits
                 times.append(time.process_time())
                 for _ in ("cold", "warm"):
-                    pack(
-                        question,
-                        hits,
-                        store=library.store,
-                        settings=settings,
-                        budget=budget,
-                        policy=policy,
-                    )
+                    run(question, hits, policy=policy)
                     times.append(time.process_time())
                 search, cold, warm = (1000.0 * (end - start) for start, end in pairwise(times))
                 if policy == "baseline":
@@ -198,10 +185,7 @@ def bench_context(store: str, count: int, budget: int, as_json: bool) -> None:
         "context": search + cold,
         "context, baseline": search + baseline,
     }
-    figures = {
-        name: {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95, 99)}
-        for name, values in series.items()
-    }
+    figures = _percentiles(series)
     slower = figures["context"]["p95"] / figures["context, baseline"]["p95"] - 1.0
     result = {
         "contexts": len(questions),
@@ -214,10 +198,23 @@ def bench_context(store: str, count: int, budget: int, as_json: bool) -> None:
         print_json(result)
         return
     title = f"{len(questions)} contexts of {budget:,} tokens, milliseconds of processor time"
-    rows = [(name, *(f"{ms:.2f}" for ms in values.values())) for name, values in figures.items()]
+    rows = _rows(figures)
     rows.append(("cold / warm", f"{result['cold_over_warm']:.2f}", "", ""))
     rows.append(("context over baseline", "", f"{slower:+.1%}", ""))
     print_table(title, ("what", ">p50", ">p95", ">p99"), rows)
+
+
+def _percentiles(series: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    import numpy as np
+
+    return {
+        name: {f"p{p}": round(float(np.percentile(values, p)), 3) for p in (50, 95, 99)}
+        for name, values in series.items()
+    }
+
+
+def _rows(figures: Mapping[str, Mapping[str, float]]) -> list[tuple[str, ...]]:
+    return [(name, *(f"{ms:.2f}" for ms in values.values())) for name, values in figures.items()]
 
 
 def _empty_caches() -> None:

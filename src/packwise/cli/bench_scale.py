@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from packwise.cli.console import json_option, print_json, print_table, size
+from packwise.cli.console import json_option, print_json, print_table, size, write_file
 from packwise.errors import UsageError
 
 _FACTORS = {"": 1, "k": 1000, "m": 1_000_000}
@@ -43,9 +44,9 @@ def bench_scale(given: str, queries: int, chart: str | None, as_json: bool) -> N
         with tempfile.TemporaryDirectory(prefix="packwise-scale-") as scratch:
             found.append(measure(passages, Path(scratch), queries))
     if chart:
-        Path(chart).write_text(growth_chart(found), encoding="utf-8")
+        write_file(chart, growth_chart(found))
     if as_json:
-        print_json([figures.as_dict() for figures in found])
+        print_json([asdict(figures) for figures in found])
         return
     rows = [("passages", *(f"{one.build.passages:,}" for one in found))]
     for name, build in (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import clean, err, out, print_json
+from packwise.cli.console import clean, err, json_option, out, print_json
 from packwise.cli.evaluate_selection import progress_bar
 from packwise.cli.evaluate_tables import make_table
 from packwise.errors import UsageError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N questions.")
 @click.option("--dry-run", is_flag=True, help="Measure, but save nothing.")
 @click.option("--remove", is_flag=True, help="Go back to the default calibration.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def calibrate(
     store: str,
     goldens: str | None,

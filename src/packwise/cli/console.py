@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from packwise.candidates import Filter
-from packwise.errors import UsageError
+from packwise.errors import PackwiseError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,6 +98,22 @@ def print_json(value: Any) -> None:
     click.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
+def emit(as_json: bool, record: Callable[[], Any], show: Callable[[], None]) -> None:
+    """Print a result as JSON or for people."""
+    if as_json:
+        print_json(record())
+    else:
+        show()
+
+
+def write_file(path: str, text: str) -> None:
+    """Write a text file."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise PackwiseError(f"cannot write {path}: {error.strerror}") from error
+
+
 def print_table(
     title: str,
     columns: Sequence[str],
@@ -116,9 +133,9 @@ def print_table(
     out().print(table)
 
 
-def number(value: float | None, digits: int = 3) -> str:
+def number(value: float | None) -> str:
     """A score for a table; a dash if there is none."""
-    return "-" if value is None else f"{value:.{digits}f}"
+    return "-" if value is None else f"{value:.3f}"
 
 
 def size(count: int) -> str:

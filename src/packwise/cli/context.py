@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from packwise.candidates import PACKING_POLICIES, Fusion, Mode, PackingPolicy
-from packwise.cli.console import clean, err, number, out, parse_where, print_json, text_argument
-from packwise.errors import PackwiseError
+from packwise.cli.console import (
+    clean,
+    err,
+    json_option,
+    number,
+    out,
+    parse_where,
+    print_json,
+    text_argument,
+    where_option,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from packwise.context.packer import Context
@@ -42,12 +51,7 @@ def _packing_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--policy", type=click.Choice(PACKING_POLICIES), help="How passages are chosen.")
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="hybrid", help="Which legs.")
 @click.option("--fusion", type=click.Choice(get_args(Fusion)), help="How the legs are joined.")
-@click.option(
-    "--where",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Only passages of that document, path, lang or metadata; may be repeated.",
-)
+@where_option
 @click.option(
     "--tokenizer-model", metavar="MODEL", help="Whose tokens are counted (TOKENIZER_MODEL)."
 )
@@ -59,7 +63,7 @@ def _packing_options(command: Callable[..., None]) -> Callable[..., None]:
 @_packing_options
 @click.option("--trace", is_flag=True, help="Show why each passage is in or out.")
 @click.option("--html", metavar="FILE", help="Write the trace there as a page.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option
 def context(
     store: str,
     question: str,
@@ -87,10 +91,7 @@ def context(
     if html:
         from packwise.context.html import render
 
-        try:
-            Path(html).write_text(render(packed), encoding="utf-8")
-        except OSError as error:
-            raise PackwiseError(f"cannot write {html}: {error.strerror}") from error
+        write_file(html, render(packed))
     if as_json:
         print_json(packed.as_dict())
         return

@@ -18,7 +18,6 @@ from packwise.cli.console import (
     err,
     json_option,
     note,
-    out,
     print_json,
     print_table,
 )
@@ -139,7 +138,7 @@ def introspect(
     values = asdict(report)
     if not as_json:
         for name in values.pop("skipped"):
-            note(f"no values of {clean(name)}")
+            note(f"no values of {name}")
         values["personal"] = len(values["personal"])
     _show_report(nodes.location, values, started, as_json)
 
@@ -214,7 +213,7 @@ def bind(store: str, login: str | None, tenants: tuple[str, ...], remove: bool) 
         unbind_login(store, login)
     elif login:
         bind_login(store, login, tenants)
-    rows = [(clean(name), clean(", ".join(seen))) for name, seen in bound_logins(store).items()]
+    rows = [(name, ", ".join(seen)) for name, seen in bound_logins(store).items()]
     print_table("bound logins", ("login", "tenants"), rows)
 
 
@@ -232,14 +231,8 @@ def _show_report(location: str, values: dict[str, Any], started: float, as_json:
 
 
 def _show_table(values: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("value", justify="right")
-    for name, value in values.items():
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else clean(str(value)))
-    out().print(table)
+    shown = ((k, f"{v:,}" if isinstance(v, int) else str(v)) for k, v in values.items())
+    print_table("", ("what", ">value"), shown, header=False)
 
 
 def _loader(name: str | None) -> Callable[[], Embedder]:

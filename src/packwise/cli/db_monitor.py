@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from packwise.cli.console import clean, embedder_option, json_option, print_json, print_table
+from packwise.cli.console import embedder_option, json_option, print_json, print_table
 
 
 @click.command()
@@ -35,11 +35,7 @@ def stats(store: str, tenants: tuple[str, ...], as_json: bool) -> None:
     print_table("size", ("what", ">size"), rows)
     if groups:
         lines = [
-            (
-                *map(clean, (g.tenant_id, g.dataset_name, g.node_type)),
-                f"{g.nodes:,}",
-                f"{g.vectors:,}",
-            )
+            (g.tenant_id, g.dataset_name, g.node_type, f"{g.nodes:,}", f"{g.vectors:,}")
             for g in groups
         ]
         columns = ("tenant", "data set", "type", ">nodes", ">with a vector")

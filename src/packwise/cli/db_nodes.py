@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 
 _option = partial(click.option, show_default=True)
 _many = partial(click.option, multiple=True)
-_tenant_option = click.option("--tenant", required=True, metavar="ID", help="Whose nodes.")
+_tenant = partial(click.option, "--tenant", required=True, metavar="ID", help="Whose nodes.")
+_datasets = partial(_many, "--dataset", metavar="NAME", help="Only of this data set.")
+_tenant_option = _tenant()
 _types_option = _many("--type", "types", metavar="NAME", help="Only nodes of this type.")
-_datasets_option = _many("--dataset", "datasets", metavar="NAME", help="Only of this data set.")
+_datasets_option = _datasets("datasets")
+# Named as the methods of the adapter take them.
+_tenant_of_adapter, _datasets_of_adapter = _tenant("tenant_id"), _datasets("dataset_name")
 _least_option = _option("--min-score", default=0.0, help="Leave out results below this score.")
 
 
@@ -61,10 +65,7 @@ def list_(
     if as_json:
         print_json({"total": total, "offset": offset, "nodes": [asdict(node) for node in found]})
         return
-    rows = [
-        tuple(map(clean, (str(n.node_id), n.node_key, n.node_type, n.dataset_name, n.title)))
-        for n in found
-    ]
+    rows = [(str(n.node_id), n.node_key, n.node_type, n.dataset_name, n.title) for n in found]
     title = f"{len(found):,} of {total:,} nodes"
     print_table(title, (">node_id", "id", "type", "data set", "title"), rows)
 
@@ -92,8 +93,8 @@ def get(
         print_json({"nodes": [asdict(node) for node in found]})
         return
     for node in found:
-        rows = [(name, clean(str(value))) for name, value in asdict(node).items() if value]
-        print_table(clean(node.title or node.node_key), ("field", "value"), rows, header=False)
+        rows = [(name, str(value)) for name, value in asdict(node).items() if value]
+        print_table(node.title or node.node_key, ("field", "value"), rows, header=False)
 
 
 @click.command()
@@ -157,84 +158,57 @@ def search(**options: Any) -> None:
 @click.command()
 @click.argument("store")
 @text_argument("question")
-@_tenant_option
-@_datasets_option
-@_option("-k", default=10, help="Number of columns.")
+@_tenant_of_adapter
+@_datasets_of_adapter
+@_option("-k", "top_k", default=10, help="Number of columns.")
 @_least_option
 @embedder_option
 @json_option
-def fields(
-    store: str,
-    question: str,
-    tenant: str,
-    datasets: tuple[str, ...],
-    k: int,
-    min_score: float,
-    embedder: str | None,
-    as_json: bool,
-) -> None:
+def fields(store: str, question: str, embedder: str | None, as_json: bool, **options: Any) -> None:
     """Find the columns that QUESTION is about."""
     with _adapter(store, embedder) as adapter:
-        found = adapter.get_similar_fields(question, tenant, datasets, k, min_score=min_score)
+        found = adapter.get_similar_fields(question, **options)
     if as_json:
         print_json({"question": question, "fields": [asdict(field) for field in found]})
         return
-    rows = [
-        tuple(map(clean, (f.table, f.field_name, f.field_type, f.references, f.description)))
-        for f in found
-    ]
+    rows = [(f.table, f.field_name, f.field_type, f.references, f.description) for f in found]
     print_table("columns", ("table", "column", "type", "references", "description"), rows)
 
 
 @click.command()
 @click.argument("store")
 @text_argument("question")
-@_tenant_option
-@_datasets_option
-@_option("-k", default=5, help="Number of examples.")
+@_tenant_of_adapter
+@_datasets_of_adapter
+@_option("-k", "top_k", default=5, help="Number of examples.")
 @_least_option
 @embedder_option
 @json_option
 def examples(
-    store: str,
-    question: str,
-    tenant: str,
-    datasets: tuple[str, ...],
-    k: int,
-    min_score: float,
-    embedder: str | None,
-    as_json: bool,
+    store: str, question: str, embedder: str | None, as_json: bool, **options: Any
 ) -> None:
     """Find answered questions that resemble QUESTION."""
     with _adapter(store, embedder) as adapter:
-        found = adapter.get_similar_qa_examples(question, tenant, datasets, k, min_score=min_score)
+        found = adapter.get_similar_qa_examples(question, **options)
     if as_json:
         print_json({"question": question, "examples": [asdict(example) for example in found]})
         return
-    rows = [tuple(map(clean, (e.question, e.sql, e.explanation))) for e in found]
+    rows = [(e.question, e.sql, e.explanation) for e in found]
     print_table("examples", ("question", "SQL", "explanation"), rows)
 
 
 @click.command()
 @click.argument("store")
 @text_argument("question")
-@_tenant_option
-@_datasets_option
+@_tenant_of_adapter
+@_datasets_of_adapter
 @_option("--budget", default=1000, help="Tokens of the text.")
 @embedder_option
 @json_option
-def schema(
-    store: str,
-    question: str,
-    tenant: str,
-    datasets: tuple[str, ...],
-    budget: int,
-    embedder: str | None,
-    as_json: bool,
-) -> None:
+def schema(store: str, question: str, embedder: str | None, as_json: bool, **options: Any) -> None:
     """Print the part of a schema that QUESTION needs, for a text-to-SQL prompt."""
     with _adapter(store, embedder) as adapter:
-        context = adapter.schema_context(question, tenant, datasets, budget)
+        context = adapter.schema_context(question, **options)
     if as_json:
         print_json({**asdict(context), "tables": list(context.tables)})
     else:
@@ -314,10 +288,8 @@ def _show_hits(hits: Sequence[FoundNode]) -> None:
         return
     rows = [
         (
-            *map(clean, (h.node.title or h.node.node_key, h.node.node_type, h.node.dataset_name)),
-            number(h.score),
-            h.band,
-            *map(number, (h.vector, h.keyword)),
+            *(h.node.title or h.node.node_key, h.node.node_type, h.node.dataset_name),
+            *(number(h.score), h.band, number(h.vector), number(h.keyword)),
         )
         for h in hits
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -11,16 +10,14 @@ import click
 
 from packwise.candidates import FUSIONS, Fusion, Mode
 from packwise.cli import evaluate_tables as tables
-from packwise.cli.console import embedder_option, print_json
+from packwise.cli.console import embedder_option, emit, json_option, print_json, write_file
 from packwise.cli.evaluate_compare import ablate, compare, gate, questions
 from packwise.cli.evaluate_selection import (
     EvaluationRun,
     QuestionChoice,
     check_folder_of,
-    emit,
     progress_bar,
     question_options,
-    write_file,
 )
 from packwise.errors import UsageError
 
@@ -219,7 +216,7 @@ def _run_contexts(
 def _store_size(store: str) -> dict[str, int]:
     from packwise.stores.locate import open_store
 
-    with closing(open_store(store)) as opened:
+    with open_store(store) as opened:
         info = opened.info()
     return {
         "bytes": info.size_bytes,
@@ -271,7 +268,7 @@ def table_command(
 @click.argument("questions_file", metavar="QUESTIONS")
 @click.option("--wrong", is_flag=True, help="Print the answers that are not right.")
 @click.option("--model", "synthesis", is_flag=True, help="Let the language model answer.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def answers_command(
     store: str, questions_file: str, wrong: bool, synthesis: bool, as_json: bool
 ) -> None:

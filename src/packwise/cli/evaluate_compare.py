@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from packwise.cli import evaluate_tables as tables
-from packwise.cli.console import clean, err, out, print_json
+from packwise.cli.console import clean, note, out, print_json, write_file
 from packwise.cli.evaluate_selection import (
     QuestionChoice,
     check_folder_of,
     progress_bar,
     question_options,
-    write_file,
 )
 from packwise.errors import ModelError, PackwiseError, UsageError
 
@@ -219,15 +218,15 @@ def questions(store: str, number: int, target: str | None, seed: int, by_rule: b
     with ExitStack() as stack:
         if llm is not None:
             stack.callback(llm.close)
-        opened = stack.enter_context(closing(open_store(store)))
+        opened = stack.enter_context(open_store(store))
         progress = stack.enter_context(progress_bar(store, number))
-        made = make_goldens(opened, number, llm=llm, seed=seed, remark=_remark, progress=progress)
+        made = make_goldens(opened, number, llm=llm, seed=seed, remark=note, progress=progress)
     if target is None:
         click.echo(as_lines(made), nl=False)
     else:
         write_file(target, as_lines(made))
     if len(made) < number:
-        _remark(f"the store gives only {len(made)} questions")
+        note(f"the store gives only {len(made)} questions")
 
 
 def _language_model() -> LanguageModel | None:
@@ -238,9 +237,5 @@ def _language_model() -> LanguageModel | None:
     try:
         return load_llm(model=settings.llm_model or None, url=settings.llm_url or None)
     except ModelError as error:
-        _remark(f"made by rule: {error}")
+        note(f"made by rule: {error}")
         return None
-
-
-def _remark(text: str) -> None:
-    err().print(text, style="yellow", soft_wrap=True)

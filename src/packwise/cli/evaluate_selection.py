@@ -6,15 +6,15 @@ import functools
 import os
 import shlex
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import clean, err, print_json
-from packwise.errors import PackwiseError, UsageError
+from packwise.cli.console import clean, err, json_option, note
+from packwise.errors import UsageError
 
 if TYPE_CHECKING:
     from packwise.evaluation.data import DataSet, Half, Question
@@ -49,7 +49,7 @@ class QuestionChoice:
         if store is None:
             progress = ProgressBars(f"building {clean(dataset.name)}")
             store = str(cached_store(dataset, settings, progress))
-        with closing(open_store(store)) as opened:
+        with open_store(store) as opened:
             dataset = check_coverage(resolve(dataset, opened), opened)
             info = opened.info()
         pack = Path(info.location) if info.kind == "pack" else None
@@ -61,8 +61,7 @@ class QuestionChoice:
             (leaked, "questions that are few-shot examples too (left out of their own prompts)"),
         ):
             if number > 0:
-                line = f"{clean(dataset.name)}: {text}: {number}"
-                err().print(line, style="yellow", soft_wrap=True)
+                note(f"{dataset.name}: {text}: {number}")
         return EvaluationRun(dataset, store, self.limit)
 
     def command_line(
@@ -161,7 +160,7 @@ def question_options(with_store: bool = True) -> Callable[[Callable[..., None]],
             command(selection=QuestionChoice(folder or "", store, split, half, limit), **others)
 
         options = [
-            click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+            json_option,
             click.option(
                 "--limit", type=click.IntRange(min=1), help="Ask only the first N questions."
             ),
@@ -191,19 +190,3 @@ def check_folder_of(path: str | None) -> None:
     """Raise ``UsageError`` before measuring if a file could not be written afterwards."""
     if path is not None and not Path(path).absolute().parent.is_dir():
         raise UsageError(f"there is no folder to write {path} to")
-
-
-def emit(as_json: bool, record: Callable[[], Any], show: Callable[[], None]) -> None:
-    """Print a result as JSON or as tables."""
-    if as_json:
-        print_json(record())
-    else:
-        show()
-
-
-def write_file(path: str, text: str) -> None:
-    """Write a text file."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise PackwiseError(f"cannot write {path}: {error.strerror}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing
 from dataclasses import asdict
 
 import click
@@ -23,7 +22,7 @@ def feedback(store: str, as_json: bool) -> None:
     from packwise.evaluation.feedback import feedback_path, load_feedback
     from packwise.stores.locate import open_store
 
-    with closing(open_store(store)) as opened:
+    with open_store(store) as opened:
         path = feedback_path(opened.info())
     found = load_feedback(path)
     if as_json:

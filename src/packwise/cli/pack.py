@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +33,7 @@ def info(pack: str, hashed: bool, as_json: bool) -> None:
     from packwise.packs.release import content_hash
     from packwise.stores.locate import open_store
 
-    with closing(open_store(pack)) as store:
+    with open_store(pack) as store:
         found, spoken = store.info(), store.languages()
         content = content_hash(store) if hashed else ""
         top = sorted(store.documents(), key=lambda d: (-d.pagerank, d.id))[:5]
@@ -88,7 +87,7 @@ def list_documents(pack: str, as_json: bool) -> None:
     """List the documents of PACK."""
     from packwise.stores.locate import open_store
 
-    with closing(open_store(pack)) as store:
+    with open_store(pack) as store:
         found = list(store.documents())
     if as_json:
         print_json(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -156,14 +156,14 @@ def _opened(argument: str) -> Generator[Store]:
 
     path = Path(argument).expanduser()
     if not (path.is_file() and path.suffix == SUFFIX):
-        with closing(open_store(argument)) as store:
+        with open_store(argument) as store:
             yield store
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "pack"
         with opened(path) as file:
             file.unpack(folder)
-        with closing(open_store(str(folder))) as store:
+        with open_store(str(folder)) as store:
             yield store
 
 
@@ -178,7 +178,7 @@ def provenance(store: str, document: str | None) -> None:
     """
     from packwise.stores.locate import open_store
 
-    with closing(open_store(store)) as opened:
+    with open_store(store) as opened:
         known = {found.id: found for found in opened.documents()}
         if document is not None and document not in known:
             raise UsageError(

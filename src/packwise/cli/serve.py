@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import clean, out, print_json
+from packwise.cli.console import json_option, print_json, print_table
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ WORKERS = click.option(
     type=click.IntRange(1, 256),
     help="Processes that answer; as many as there are cores unless given.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class _StoresOrKeys(click.Group):
@@ -226,7 +225,7 @@ def keys() -> None:
 @click.option("--admin", is_flag=True, help="With --all: it may also change the packs.")
 @click.option("--label", default="", help="What the key is for.")
 @KEYS_FILE
-@_JSON
+@json_option
 def add(
     tenant: str | None,
     acl: tuple[str, ...],
@@ -249,7 +248,7 @@ def add(
 
 @keys.command("list")
 @KEYS_FILE
-@_JSON
+@json_option
 def list_keys(keys_file: str | None, as_json: bool) -> None:
     """List the keys: their ids and what they may see, never the keys themselves."""
     found = _ring(keys_file).keys()
@@ -272,15 +271,12 @@ def list_keys(keys_file: str | None, as_json: bool) -> None:
     if not found:
         click.echo("there is no key: packwise serve keys add --tenant T")
         return
-    from rich.table import Table
-
-    table = Table("id", "tenant", "groups", "label", "created", title="API keys")
+    rows: list[tuple[str, ...]] = []
     for key in found:
         everyone = "all, admin" if key.admin else "all"
-        tenant = everyone if key.unbound else clean(key.tenant)
-        groups = clean(", ".join(key.acl))
-        table.add_row(key.id, tenant, groups, clean(key.label), _day(key.created))
-    out().print(table)
+        tenant = everyone if key.unbound else key.tenant
+        rows.append((key.id, tenant, ", ".join(key.acl), key.label, _day(key.created)))
+    print_table("API keys", ("id", "tenant", "groups", "label", "created"), rows)
 
 
 @keys.command()

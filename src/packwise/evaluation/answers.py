@@ -10,7 +10,6 @@ the report; ``document`` restricts one to a document.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from packwise.answering.answer import Answer
 from packwise.candidates import Filter
 from packwise.errors import DataError
 from packwise.evaluation.calibration_metrics import Assessment, assess
+from packwise.evaluation.data import read_json_lines
 from packwise.evaluation.feedback import judged_questions, load_feedback
 from packwise.library import Library
 
@@ -122,14 +122,8 @@ def _count(results: Sequence[AnswerResult]) -> dict[str, int]:
 
 def read_questions(path: str | Path) -> list[AnswerQuestion]:
     """The questions of a file. Raises ``DataError`` with the line that is wrong."""
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path} cannot be read: {error}", fix="name a file of questions"
-        ) from error
-    found: list[AnswerQuestion] = []
-    if '"verdict"' in (lines[0] if lines else ""):
+    rows = list(read_json_lines(Path(path)))
+    if rows and "verdict" in rows[0][1]:
         found = [
             AnswerQuestion(
                 str(number), judged.question, "feedback", tuple((a,) for a in judged.right)
@@ -137,31 +131,29 @@ def read_questions(path: str | Path) -> list[AnswerQuestion]:
             for number, judged in enumerate(judged_questions(load_feedback(Path(path))), start=1)
             if judged.right
         ]
-        lines = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                found.append(_question(json.loads(line), number))
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise DataError(
-                    f"{path}, line {number}: not a question with what its answer holds: {error!r}",
-                    fix='write lines such as {"question": "...", "holds": [["..."]]}',
-                ) from error
+    else:
+        found = [_question(where, row) for where, row in rows]
     if not found:
         raise DataError(f"{path} holds no questions", fix="write one JSON object per line")
     return found
 
 
-def _question(row: Mapping[str, Any], number: int) -> AnswerQuestion:
-    holds = [[str(part) for part in parts] for parts in row.get("holds", ())]
-    holds += [[str(answer)] for answer in row.get("answers", ())]
-    return AnswerQuestion(
-        id=str(row.get("id", number)),
-        question=str(row["question"]),
-        kind=str(row.get("kind", "")),
-        holds=tuple(tuple(parts) for parts in holds if parts),
-        document=str(row.get("document", "")),
-    )
+def _question(where: str, row: Mapping[str, Any]) -> AnswerQuestion:
+    try:
+        holds = [[str(part) for part in parts] for parts in row.get("holds", ())]
+        holds += [[str(answer)] for answer in row.get("answers", ())]
+        return AnswerQuestion(
+            id=str(row.get("id", where.rpartition(":")[2])),
+            question=str(row["question"]),
+            kind=str(row.get("kind", "")),
+            holds=tuple(tuple(parts) for parts in holds if parts),
+            document=str(row.get("document", "")),
+        )
+    except (TypeError, KeyError) as error:
+        raise DataError(
+            f"{where}: not a question with what its answer holds: {error!r}",
+            fix='write lines such as {"question": "...", "holds": [["..."]]}',
+        ) from error
 
 
 def evaluate_answers(

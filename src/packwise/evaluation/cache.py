@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import tempfile
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +91,7 @@ def cached_store(
 
 def _exists(place: Path, settings: Settings) -> bool:
     try:
-        with closing(open_store(str(place))) as store:
+        with open_store(str(place)) as store:
             # One that an earlier Packwise built may not have been measured.
             if load_profile(store.info()) is None:
                 embedder = load_embedder(settings.embedder, settings)

@@ -64,15 +64,14 @@ class CalibrationExample:
 class Fit:
     """A fitted calibration and how good it is on unseen questions.
 
-    ``assessment`` is of the out-of-fold ``probabilities``, one per example; ``raw`` has the
-    AUROC of single scores. ``answered`` is the effect of the threshold.
+    ``assessment`` is of out-of-fold probabilities; ``raw`` has the AUROC of single scores.
+    ``answered`` is the effect of the threshold.
     """
 
     calibration: Calibration
     assessment: Assessment
     answered: RiskPoint
     raw: Mapping[str, float]
-    probabilities: Sequence[float]
 
 
 def gather(
@@ -217,7 +216,7 @@ def fit(
         for name in (*SINGLE_SCORES, CROSS)
         if name in names
     }
-    return Fit(calibration, assessment, answered, raw, probabilities)
+    return Fit(calibration, assessment, answered, raw)
 
 
 def gather_answers(

@@ -92,7 +92,7 @@ def auroc(confidences: Sequence[float], right: Sequence[bool]) -> float:
 
 
 def reliability(
-    confidences: Sequence[float], right: Sequence[bool], *, bins: int = _BINS, even: bool = False
+    confidences: Sequence[float], right: Sequence[bool], *, even: bool = False
 ) -> tuple[ReliabilityBin, ...]:
     """The questions in bins of confidence, lowest first, without empty bins.
 
@@ -103,21 +103,19 @@ def reliability(
     if even:
         order = np.argsort(p, kind="stable")
         first = {float(p[i]): rank for rank, i in reversed(list(enumerate(order)))}
-        places = np.array([min(bins - 1, first[float(v)] * bins // p.size) for v in p])
+        places = np.array([min(_BINS - 1, first[float(v)] * _BINS // p.size) for v in p])
     else:
-        places = np.minimum((p * bins).astype(np.int64), bins - 1)
+        places = np.minimum((p * _BINS).astype(np.int64), _BINS - 1)
     return tuple(
         ReliabilityBin(int(held.sum()), float(p[held].mean()), float(y[held].mean()))
-        for held in (places == place for place in range(bins))
+        for held in (places == place for place in range(_BINS))
         if held.any()
     )
 
 
-def ece(
-    confidences: Sequence[float], right: Sequence[bool], *, bins: int = _BINS, even: bool = False
-) -> float:
+def ece(confidences: Sequence[float], right: Sequence[bool], *, even: bool = False) -> float:
     """Expected calibration error: the mean gap between confidence and truth in the bins."""
-    found = reliability(confidences, right, bins=bins, even=even)
+    found = reliability(confidences, right, even=even)
     total = sum(b.questions for b in found)
     return sum(b.questions * abs(b.confidence - b.right) for b in found) / total
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from packwise.errors import DataError, SourceError, UsageError
+from packwise.errors import DataError, UsageError
+from packwise.evaluation.data import read_json_lines
 from packwise.evaluation.metrics import mean, mrr, precision, recall
 from packwise.nodes.adapter import KnowledgeVerseAdapter, default_ranking
 
@@ -53,13 +53,7 @@ class NodeEvaluation:
 
 def read_judged(path: Path) -> list[JudgedQuery]:
     """The queries of a file of JSON lines. Raises ``DataError`` with the number of a bad line."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            queries = list(_queries(path, file))
-    except OSError as error:
-        raise SourceError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path} is not UTF-8 text") from error
+    queries = [_parse(where, row) for where, row in read_json_lines(path)]
     if not queries:
         raise DataError(f"{path.name} contains no queries", fix="write one query per line")
     return queries
@@ -118,32 +112,17 @@ def band_shares(judged: Sequence[tuple[str, float, bool]]) -> tuple[BandShare, .
     return tuple(found)
 
 
-def _queries(path: Path, lines: Iterator[str] | Any) -> Iterator[JudgedQuery]:
-    for number, text in enumerate(lines, start=1):
-        if not text.strip():
-            continue
-        try:
-            yield _parse(json.loads(text))
-        except ValueError as error:
-            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
-            raise DataError(
-                f"{path.name} line {number}: {reason}", fix="correct or remove it"
-            ) from None
-
-
-def _parse(row: Any) -> JudgedQuery:
-    if not isinstance(row, dict):
-        raise ValueError("a judged query is a JSON object")
+def _parse(where: str, row: Mapping[str, Any]) -> JudgedQuery:
     for name in ("query", "tenant_id"):
         if not isinstance(row.get(name), str) or not row[name].strip():
-            raise ValueError(f"{name} is missing")
-    relevant = row.get("relevant")
+            raise DataError(f"{where}: {name} is missing")
+    relevant: Any = row.get("relevant")
     if not isinstance(relevant, list) or not relevant:
-        raise ValueError("relevant is not a list of ids")
+        raise DataError(f"{where}: relevant is not a list of ids")
     return JudgedQuery(
         row["query"],
         row["tenant_id"],
-        tuple(map(str, relevant)),
+        tuple(str(name) for name in cast("list[Any]", relevant)),
         (str(row["node_type"]),) if row.get("node_type") else (),
         None if row.get("dataset_name") is None else str(row["dataset_name"]),
     )

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -65,9 +65,6 @@ class ScaleFigures:
     search: SearchFigures
     unchanged: BuildFigures
     changed: BuildFigures
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def measure(passages: int, folder: Path, searches: int, place: str = "") -> ScaleFigures:

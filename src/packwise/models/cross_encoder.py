@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,20 +30,11 @@ from packwise.models.onnx import (
 from packwise.models.table import DEFAULT_CROSS_ENCODER, find_model
 from packwise.settings import Settings
 
-if TYPE_CHECKING:
-    from packwise.models.download import Received
 
-
-def load_cross_encoder(
-    settings: Settings,
-    *,
-    name: str = DEFAULT_CROSS_ENCODER,
-    folder: Path | None = None,
-    received: Received | None = None,
-) -> CrossEncoder:
+def load_cross_encoder(settings: Settings, *, folder: Path | None = None) -> CrossEncoder:
     """The cross-encoder, loaded once per process and safe to share between threads."""
-    model = find_model(name, "cross_encoder")
-    return _LOADED.get(lambda: obtain(model, settings, folder=folder, received=received), settings)
+    model = find_model(DEFAULT_CROSS_ENCODER, "cross_encoder")
+    return _LOADED.get(lambda: obtain(model, settings, folder=folder), settings)
 
 
 class OnnxCrossEncoder:

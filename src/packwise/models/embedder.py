@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,35 +28,28 @@ from packwise.models.onnx import (
 from packwise.models.table import Knots, known_model
 from packwise.settings import Settings
 
-if TYPE_CHECKING:
-    from packwise.models.download import Received
-
 RECIPE = 1
 """The version of how text becomes a vector, beyond the row of the model table."""
 
 
 def load_embedder(
-    name: str | Path,
-    settings: Settings | None = None,
-    *,
-    folder: Path | None = None,
-    received: Received | None = None,
+    name: str | Path, settings: Settings | None = None, *, folder: Path | None = None
 ) -> Embedder:
     """The embedder of this name, loaded once per process and safe to share between threads.
 
     The name is that of a model of the table, a folder, a hub name or
     ``openai:MODEL@http://HOST/v1``; see ``models/naming.py`` for its options. ``folder`` contains
-    the files of a model of the table, ``received`` is called during a download. Raises
-    ``UsageError`` for an unknown name, ``ModelMissing`` when the model is not on this machine,
-    ``ModelCorrupt`` when its bytes are not the expected ones.
+    the files of a model of the table. Raises ``UsageError`` for an unknown name, ``ModelMissing``
+    when the model is not on this machine, ``ModelCorrupt`` when its bytes are not the expected
+    ones.
     """
     settings = settings or Settings.load()
     named = parse_embedder_name(str(name))
     if named.is_server:
         from packwise.models.embedding_server import connect
 
-        return connect(named, settings)
-    return _LOADED.get(lambda: find(named, settings, folder, received), settings)
+        return connect(named)
+    return _LOADED.get(lambda: find(named, settings, folder), settings)
 
 
 def load_recorded_embedder(name: str, settings: Settings, location: str) -> Embedder:
@@ -83,19 +76,14 @@ def load_recorded_embedder(name: str, settings: Settings, location: str) -> Embe
         return load_embedder(settings.embedder, settings)
 
 
-def find(
-    named: EmbedderName,
-    settings: Settings,
-    folder: Path | None = None,
-    received: Received | None = None,
-) -> LocatedModel:
+def find(named: EmbedderName, settings: Settings, folder: Path | None = None) -> LocatedModel:
     """The files of an embedder, and how they are used; raises as ``load_embedder`` does."""
     model = known_model(named.base, "embedder")
     if model is None and folder is not None:
         return read_folder(folder, named, "folder")
     if model is None:
-        return find_embedder(named, settings, received)
-    found = obtain(model, settings, folder=folder, received=received)
+        return find_embedder(named, settings)
+    found = obtain(model, settings, folder=folder)
     if named.options == NO_OPTIONS:
         return found
     used = apply(found.model, named.options)

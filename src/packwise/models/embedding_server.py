@@ -29,7 +29,7 @@ from packwise.models.naming import SERVER, EmbedderName
 from packwise.models.onnx import spread
 from packwise.models.openai_compatible import MOST_BYTES, OpenAIServer
 from packwise.models.table import family_of
-from packwise.settings import Settings, data_folder
+from packwise.settings import data_folder
 
 KEY_VARIABLE = "PACKWISE_EMBEDDER_KEY"
 SENTENCE = "The quick brown fox jumps over the lazy dog."
@@ -54,9 +54,8 @@ _connected: dict[tuple[str, str], ServerEmbedder] = {}
 _lock = threading.Lock()
 
 
-def connect(named: EmbedderName, settings: Settings) -> ServerEmbedder:
+def connect(named: EmbedderName) -> ServerEmbedder:
     """The embedder of a server, asked once per process which model it runs."""
-    del settings
     model, address, key = _parts(named)
     with _lock:
         known = _connected.get((str(named), key))

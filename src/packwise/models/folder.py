@@ -76,9 +76,7 @@ def read_folder(folder: Path, named: EmbedderName, origin: str) -> LocatedModel:
         raise ModelError(f"cannot read {folder}: {error.strerror or error}") from error
 
 
-def find_embedder(
-    named: EmbedderName, settings: Settings, received: Received | None = None
-) -> LocatedModel:
+def find_embedder(named: EmbedderName, settings: Settings) -> LocatedModel:
     """The embedder that is not in the table: a folder, or a hub name found on this machine.
 
     It is downloaded only if ``settings.allow_hub`` allows it. Raises ``ModelMissing`` when it
@@ -90,7 +88,7 @@ def find_embedder(
             base = str(folder) if origin == "folder" else named.base
             return read_folder(folder, replace(named, base=base), origin)
     if named.is_hub_name and settings.allow_hub:
-        return get_embedder(named, received)
+        return get_embedder(named)
     if named.is_hub_name:
         raise ModelMissing(
             f"the embedder {named.base} is not on this machine",

@@ -91,13 +91,7 @@ def locate(
     return found
 
 
-def obtain(
-    model: ModelSpec,
-    settings: Settings,
-    *,
-    folder: Path | None = None,
-    received: Received | None = None,
-) -> LocatedModel:
+def obtain(model: ModelSpec, settings: Settings, *, folder: Path | None = None) -> LocatedModel:
     """The model, downloaded from the hub if ``settings.allow_hub`` allows it.
 
     Raises ``ModelMissing`` with the command that installs it.
@@ -106,7 +100,7 @@ def obtain(
     if found is not None:
         return found
     if settings.allow_hub:
-        return get(model, settings, received=received)
+        return get(model, settings)
     raise missing(model)
 
 

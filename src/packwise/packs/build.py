@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -186,7 +186,7 @@ class PackBuilder:
             changes = self._plan(combine(opened, beside), out, workers, force=force)
         else:
             with (
-                closing(create_or_open_store(out)) as store,
+                create_or_open_store(out) as store,
                 store.writer(
                     embedder=embedder.name,
                     embedder_version=embedder.version,
@@ -207,7 +207,7 @@ class PackBuilder:
                 self._progress.committing()
                 before_commit()
                 changes = writer.commit(prune=add_to is None)
-            with closing(create_or_open_store(out)) as store:
+            with create_or_open_store(out) as store:
                 update_profile(store, embedder, changes)
                 update_samples(store, embedder, self._settings, changes)
         self._warnings += unread_documents(self._languages, embedder.name)
@@ -281,7 +281,7 @@ class PackBuilder:
         """What a build would do, without touching the disk."""
         stored: dict[str, str] = {}
         try:
-            with closing(create_or_open_store(out)) as store:
+            with create_or_open_store(out) as store:
                 stored = {summary.id: summary.source_hash for summary in store.documents()}
         except StoreMissing:
             stored = {}
@@ -424,7 +424,7 @@ def _embedder_for(out: str, name: str | None, settings: Settings) -> Embedder:
 
     if name is None:
         try:
-            with closing(create_or_open_store(out)) as store:
+            with create_or_open_store(out) as store:
                 recorded = store.info().embedder
         except StoreMissing:
             recorded = ""

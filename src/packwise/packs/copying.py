@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
@@ -64,7 +63,7 @@ def copy_store(
         raise UsageError("a store cannot be copied onto itself", fix="name another target")
     started = time.perf_counter()
     show = progress or Progress()
-    with closing(open_store(source)) as origin, closing(create_or_open_store(target)) as copy:
+    with open_store(source) as origin, create_or_open_store(target) as copy:
         info = origin.info()
         again = _loaded(embedder, settings) if reembed else None
         name, version, dim = (

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from packwise.errors import NotAStore, UsageError
 from packwise.packs.copying import CopyReport, copy_store
 from packwise.packs.progress import Progress
-from packwise.settings import Settings
 from packwise.stores.kuzu.export import write_database
 from packwise.stores.kuzu.store import create_or_open_kuzu
 from packwise.stores.locate import open_store
@@ -23,7 +20,6 @@ class ExportReport:
     target: Path
     documents: int
     passages: int
-    seconds: float
 
 
 def export_pack(store: str, target: Path | None = None, *, replace: bool = False) -> ExportReport:
@@ -32,7 +28,6 @@ def export_pack(store: str, target: Path | None = None, *, replace: bool = False
     By default the file is the pack's name with ``.db``, beside the pack. ``replace`` replaces
     an existing file, but never one that Packwise did not write.
     """
-    started = time.perf_counter()
     if target is None:
         if "://" in store or store.startswith("kuzu:"):
             raise UsageError("the export needs a target file", fix="--out FILE")
@@ -42,19 +37,14 @@ def export_pack(store: str, target: Path | None = None, *, replace: bool = False
         raise UsageError(f"{target} is a folder", fix="name the file to write: --out FILE")
     if target.exists():
         _check_replaceable(target, replace)
-    with closing(open_store(store)) as source:
+    with open_store(store) as source:
         info = source.info()
         write_database(source, target)
-    return ExportReport(target, info.documents, info.passages, time.perf_counter() - started)
+    return ExportReport(target, info.documents, info.passages)
 
 
 def import_pack(
-    database: str,
-    out: str,
-    *,
-    embedder: str | None = None,
-    settings: Settings | None = None,
-    progress: Progress | None = None,
+    database: str, out: str, *, embedder: str | None = None, progress: Progress | None = None
 ) -> CopyReport:
     """Turn a Kuzu database, such as a ``pack.db`` of agent-kgpacks, into a store.
 
@@ -62,11 +52,11 @@ def import_pack(
     not record it; it is checked on a few of them.
     """
     source = database if database.startswith("kuzu:") else f"kuzu:{database}"
-    return copy_store(source, out, embedder=embedder, settings=settings, progress=progress)
+    return copy_store(source, out, embedder=embedder, progress=progress)
 
 
 def _check_replaceable(target: Path, replace: bool) -> None:
-    with closing(create_or_open_kuzu(target)) as there:
+    with create_or_open_kuzu(target) as there:
         state = there.state()
     if state is not None and not state.own:
         raise NotAStore(

@@ -33,6 +33,7 @@ from packwise.models.claude import ClaudeModel
 from packwise.models.llm import KEY_VARIABLE, LIGHT_MODEL, NO_USAGE, Usage, load_llm
 from packwise.models.tokens import token_counter
 from packwise.settings import cache_folder
+from packwise.stores.lifecycle import Closeable
 
 PROMPT_VERSION = "claude-extract-1"
 """The version of the prompt, the schema and the checks; a new one reads every passage again."""
@@ -138,7 +139,7 @@ def cost(model: str, usage: Usage) -> float:
     return (usage.input_tokens * given + usage.output_tokens * made) / 1e6
 
 
-class ClaudeExtractor:
+class ClaudeExtractor(Closeable):
     """Extracts from passages with Claude. Close it, or use it as a context manager."""
 
     def __init__(self, model: ClaudeModel, cache: Path | None = None) -> None:
@@ -206,12 +207,6 @@ class ClaudeExtractor:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._cache.close()
         self._model.close()
-
-    def __enter__(self) -> ClaudeExtractor:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _hash(self, passage: Passage) -> str:
         return content_hash(self.version, _shown(passage))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import islice
@@ -67,7 +66,7 @@ def write_skill(
     name the format does not allow and for a folder that already exists.
     """
     place = pack_folder(pack)
-    with closing(open_store(pack)) as store:
+    with open_store(pack) as store:
         chosen = _checked(name) if name is not None else _name_from(place.resolve().name)
         target = out / chosen
         if target.exists() and not replace:

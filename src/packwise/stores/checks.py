@@ -30,8 +30,6 @@ _LAST_CHARACTER = 0x10FFFF
 _log = logging.getLogger(__name__)
 
 Vectors = NDArray[np.float32]
-Identity = tuple[str, str, int]
-"""Name, version and dimensions of an embedder."""
 
 
 class EmbedderIdentity(NamedTuple):
@@ -98,7 +96,9 @@ def passage_vectors(document: str, rows: int, vectors: Vectors, dim: int) -> Vec
     return normalised(given)
 
 
-def other_embedder(location: str, held: Identity, given: Identity) -> EmbedderMismatch:
+def other_embedder(
+    location: str, held: EmbedderIdentity, given: EmbedderIdentity
+) -> EmbedderMismatch:
     """The error for a build with another embedder."""
     return EmbedderMismatch(
         f"{location} holds vectors of {named(held)}, not of {named(given)}",
@@ -106,7 +106,7 @@ def other_embedder(location: str, held: Identity, given: Identity) -> EmbedderMi
     )
 
 
-def embedders_would_mix(documents: int, held: Identity) -> EmbedderMismatch:
+def embedders_would_mix(documents: int, held: EmbedderIdentity) -> EmbedderMismatch:
     """The error for a build that embeds a store again but would keep some of the old vectors."""
     return EmbedderMismatch(
         f"{documents} documents still have vectors of {named(held)}",
@@ -114,7 +114,7 @@ def embedders_would_mix(documents: int, held: Identity) -> EmbedderMismatch:
     )
 
 
-def named(identity: Identity) -> str:
+def named(identity: EmbedderIdentity) -> str:
     """An embedder in words."""
     name, version, dim = identity
     return f"{name or 'an unnamed embedder'} ({version or 'no version'}, {dim} dimensions)"

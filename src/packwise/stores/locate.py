@@ -7,7 +7,9 @@ A STORE is a pack folder, the name of an installed pack, a Kuzu file or a folder
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal, TypeVar
 
 from packwise.errors import StoreMissing, UsageError
 from packwise.settings import data_folder
@@ -16,8 +18,12 @@ from packwise.stores.replacing import recover
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _POSTGRES = ("postgresql://", "postgres://")
+_QDRANT = ("qdrant+http://", "qdrant+https://")
+_KUZU = "kuzu:"
 _KUZU_FILE = "pack.db"
 _KUZU_MAGIC = (b"KUZU", b"LBUG")
+_S = TypeVar("_S", bound=Store)
+Kind = Literal["postgresql", "qdrant", "kuzu", "pack"]
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\\)")
 
 
@@ -66,7 +72,7 @@ def _kuzu_path(argument: str) -> Path | None:
 
 def exists(argument: str) -> bool:
     """Whether an argument is the address of a server's store, or names a pack or Kuzu file."""
-    if argument.startswith((*_POSTGRES, "qdrant+http://", "qdrant+https://", "kuzu:")):
+    if argument.startswith((*_POSTGRES, *_QDRANT, _KUZU)):
         return True
     if not argument.strip() or _SCHEME.match(argument):
         return False
@@ -80,42 +86,50 @@ def same_store(one: str, other: str) -> bool:
 
 def _place(argument: str) -> tuple[object, ...]:
     """Differs between any two stores."""
-    if argument.startswith(_POSTGRES):
+    kind, address = _address(argument)
+    if kind == "postgresql":
         from packwise.stores.postgres.connections import database_identity
 
-        return ("postgresql", *database_identity(argument))
-    if argument.startswith(("qdrant+http://", "qdrant+https://")):
+        return (kind, *database_identity(address))
+    if kind == "qdrant":
         from packwise.stores.qdrant.server import parse_address
 
-        address = parse_address(argument)
-        return "qdrant", frozenset(address.nodes), address.collection
-    if argument.startswith("kuzu:"):
-        path = Path(argument.removeprefix("kuzu:")).expanduser().resolve()
-        return "kuzu", path / _KUZU_FILE if path.is_dir() else path
-    if found := _kuzu_path(argument):
-        return "kuzu", found.resolve()
-    return "pack", pack_folder(argument).resolve()
+        parsed = parse_address(address)
+        return kind, frozenset(parsed.nodes), parsed.collection
+    path = (Path(address).expanduser() if kind == "kuzu" else pack_folder(address)).resolve()
+    return kind, path / _KUZU_FILE if kind == "kuzu" and path.is_dir() else path
+
+
+def _address(argument: str) -> tuple[Kind, str]:
+    """The kind of store that an argument names, and what is opened there."""
+    if argument.startswith(_POSTGRES):
+        return "postgresql", argument
+    if argument.startswith(_QDRANT):
+        return "qdrant", argument
+    if argument.startswith(_KUZU):
+        return "kuzu", argument.removeprefix(_KUZU)
+    found = _kuzu_path(argument)
+    return ("kuzu", str(found)) if found else ("pack", argument)
 
 
 def open_store(argument: str) -> Store:
     """Open a store for reading. Raises ``StoreMissing`` or ``NotAStore``."""
-    if argument.startswith(_POSTGRES):
+    kind, address = _address(argument)
+    if kind == "postgresql":
         from packwise.stores.postgres.store import open_postgres
 
-        return open_postgres(argument)
-    if argument.startswith(("qdrant+http://", "qdrant+https://")):
+        return open_postgres(address)
+    if kind == "qdrant":
         from packwise.stores.qdrant.store import open_qdrant
 
-        return open_qdrant(argument)
-    if argument.startswith("kuzu:"):
+        return open_qdrant(address)
+    if kind == "kuzu":
         from packwise.stores.kuzu.store import open_kuzu
 
-        return open_kuzu(argument.removeprefix("kuzu:"))
-    if found := _kuzu_path(argument):
-        return open_store(f"kuzu:{found}")
+        return open_kuzu(address)
     from packwise.stores.pack.store import open_pack
 
-    folder = pack_folder(argument)
+    folder = pack_folder(address)
     if not folder.exists():
         raise StoreMissing(
             f"there is no pack at {argument!r}", fix=f"packwise build SOURCE --out {argument}"
@@ -123,23 +137,32 @@ def open_store(argument: str) -> Store:
     return open_pack(folder)
 
 
+def opened(store: _S, check: Callable[[], object]) -> _S:
+    """The store, once ``check`` has shown that it can be read; closed if it cannot."""
+    try:
+        check()
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
 def create_or_open_store(argument: str) -> Store:
     """Open a store to build it, whether or not it exists; nothing is created before its writer
     is used. Raises ``NotAStore`` where something else is in the way."""
-    if argument.startswith(_POSTGRES):
+    kind, address = _address(argument)
+    if kind == "postgresql":
         from packwise.stores.postgres.store import PostgresStore
 
-        return PostgresStore(argument)
-    if argument.startswith(("qdrant+http://", "qdrant+https://")):
+        return PostgresStore(address)
+    if kind == "qdrant":
         from packwise.stores.qdrant.store import create_or_open_qdrant
 
-        return create_or_open_qdrant(argument)
-    if argument.startswith("kuzu:"):
+        return create_or_open_qdrant(address)
+    if kind == "kuzu":
         from packwise.stores.kuzu.store import create_or_open_kuzu
 
-        return create_or_open_kuzu(argument.removeprefix("kuzu:"))
-    if found := _kuzu_path(argument):
-        return create_or_open_store(f"kuzu:{found}")
+        return create_or_open_kuzu(address)
     from packwise.stores.pack.store import create_or_open_pack
 
-    return create_or_open_pack(Path(argument))
+    return create_or_open_pack(Path(address))

@@ -29,8 +29,9 @@ from packwise.stores.kuzu.schema import INDEX
 from packwise.stores.kuzu.table import KuzuState, Table, has_vector_index, read_own_table
 from packwise.stores.kuzu.writer import KuzuWriter
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import Closeable
+from packwise.stores.lifecycle import BuildableStore
 from packwise.stores.links import target_of
+from packwise.stores.locate import opened
 from packwise.stores.records import read_links, read_sections
 from packwise.stores.transfer import Content
 
@@ -46,12 +47,7 @@ _COSINE = "array_cosine_similarity({node}.embedding, CAST($question AS FLOAT[{di
 def open_kuzu(path: str | Path) -> KuzuStore:
     """Open a database for reading. Raises ``StoreMissing`` or ``NotAStore``."""
     store = create_or_open_kuzu(path)
-    try:
-        store.version()
-    except BaseException:
-        store.close()
-        raise
-    return store
+    return opened(store, store.version)
 
 
 def create_or_open_kuzu(path: str | Path) -> KuzuStore:
@@ -166,7 +162,7 @@ class KuzuSnapshot:
         return target_of(href, source, self.table.document_rows, self.table.urls)
 
 
-class KuzuStore(Closeable, KnowledgeReader):
+class KuzuStore(BuildableStore, KnowledgeReader):
     """One database. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, path: Path) -> None:
@@ -289,7 +285,6 @@ class KuzuStore(Closeable, KnowledgeReader):
             return [] if row is None else snapshot.passages(range(*snapshot.table.spans[row]))
 
     def documents(self) -> Iterator[DocumentSummary]:
-        """All documents, by id, as they were when the first one was asked for."""
         with self._current() as snapshot:
             table = snapshot.table
         for document, (start, end) in zip(table.documents, table.spans, strict=True):
@@ -373,15 +368,8 @@ class KuzuStore(Closeable, KnowledgeReader):
         with self._current() as snapshot:
             return read(snapshot.knowledge)
 
-    def writer(
-        self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
-    ) -> KuzuWriter:
-        """Start a build; as ``Store.writer``. Raises ``StoreError`` on a pack of
-        agent-kgpacks, which is only read."""
-        if dim < 1:
-            raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
-        identity = EmbedderIdentity(embedder, embedder_version, dim)
-        return KuzuWriter(self._path, self, identity, allow_mismatch=allow_mismatch)
+    def _writer(self, embedder: EmbedderIdentity, allow_mismatch: bool) -> KuzuWriter:
+        return KuzuWriter(self._path, self, embedder, allow_mismatch=allow_mismatch)
 
     def state(self) -> KuzuState | None:
         """What the database is; ``None`` where there is none yet."""

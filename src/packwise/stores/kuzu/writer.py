@@ -114,7 +114,6 @@ class KuzuWriter(StagedBuild):
         return summary
 
     def close(self) -> None:
-        """End the build and let others write; what is staged stays for the next one."""
         if self._done:
             return
         self._done = True

@@ -19,11 +19,9 @@ from typing import Any, cast
 from packwise.errors import StoreDamaged
 from packwise.stores.durable import open_regular, sync_file
 from packwise.stores.pack.folder import CHECKSUMS, DATABASE, MANIFEST, PackFolder
-from packwise.stores.pack.handles import sha256_of, sha256_of_blocks
+from packwise.stores.pack.handles import sha256_of_blocks
 
 _FORMAT = 2
-_WHOLE_FILES = 1
-"""The format in which a file had one checksum."""
 
 _BLOCK = 64 << 10
 """Bytes under one checksum: a changed document touches pages all over the database, and each of
@@ -45,13 +43,12 @@ FileSums = tuple[int, str]
 class Checksums:
     """What ``checksums.json`` says."""
 
-    form: int
     files: dict[str, FileSums | None]
 
     @property
     def text(self) -> str:
         own = hashlib.sha256(json.dumps(self.files).encode()).hexdigest()
-        content = {"format": self.form, "files": self.files, "checksum": own}
+        content = {"format": _FORMAT, "files": self.files, "checksum": own}
         return json.dumps(content, indent=1) + "\n"
 
 
@@ -83,12 +80,12 @@ def write_checksums(
     log = folder.path / f"{DATABASE}-wal"
     if log.exists() and log.stat().st_size > 0:
         return  # The database goes on in its log.
-    earlier = known.files.get(DATABASE) if known and known.form == _FORMAT else None
+    earlier = known.files.get(DATABASE) if known else None
     files = {
-        DATABASE: _sums(folder.database, _FORMAT, earlier, changed),
-        MANIFEST: _sums(folder.path / MANIFEST, _FORMAT),
+        DATABASE: _sums(folder.database, earlier, changed),
+        MANIFEST: _sums(folder.path / MANIFEST),
     }
-    folder.prepare(CHECKSUMS, Checksums(_FORMAT, files).text).publish()
+    folder.prepare(CHECKSUMS, Checksums(files).text).publish()
 
 
 def has_checksums(folder: PackFolder) -> bool:
@@ -145,7 +142,7 @@ def _changed(folder: PackFolder, names: tuple[str, ...]) -> Iterator[str]:
             known = _read(folder)
         except ValueError:
             return
-        found = {name: _sums(folder.path / name, known.form) for name in names} if known else {}
+        found = {name: _sums(folder.path / name) for name in names} if known else {}
         # A build that began meanwhile has removed the list first.
         if known is None or known == _read(folder):
             break
@@ -154,16 +151,14 @@ def _changed(folder: PackFolder, names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _sums(
-    path: Path, form: int, earlier: FileSums | None = None, changed: Iterable[int] = ()
+    path: Path, earlier: FileSums | None = None, changed: Iterable[int] = ()
 ) -> FileSums | None:
     """The checksums of a file; those of ``earlier`` stay, but for the blocks that changed."""
+    old = earlier or (0, "")
+    held = len(old[1]) // _DIGITS
+    # The first page says how the log is kept, and the last block ends with the file.
+    again = {*changed, 0, held - 1}
     try:
-        if form == _WHOLE_FILES:
-            return sha256_of(path)
-        old = earlier or (0, "")
-        held = len(old[1]) // _DIGITS
-        # The first page says how the log is kept, and the last block ends with the file.
-        again = {*changed, 0, held - 1}
         size, read = sha256_of_blocks(path, _BLOCK, lambda at: at >= held or at in again)
     except OSError:
         return None
@@ -176,7 +171,8 @@ def _sums(
 
 
 def _read(folder: PackFolder) -> Checksums | None:
-    """The recorded checksums; ``None`` where there are none. Raises ``ValueError``."""
+    """The recorded checksums; ``None`` where there are none, or those of whole files that early
+    builds wrote. Raises ``ValueError``."""
     try:
         text = folder.text(CHECKSUMS)
     except FileNotFoundError:
@@ -186,9 +182,11 @@ def _read(folder: PackFolder) -> Checksums | None:
     try:
         values = cast("dict[str, Any]", json.loads(text))
         files = {str(n): (int(e[0]), str(e[1])) if e else None for n, e in values["files"].items()}
-        known = Checksums(int(values["format"]), files)
+        form = int(values["format"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as error:
         raise ValueError(str(error)) from error
-    if text != known.text or known.form not in (_WHOLE_FILES, _FORMAT):
+    if form < _FORMAT:
+        return None
+    if text != Checksums(files).text:
         raise ValueError("it does not fit its own checksum")
-    return known
+    return Checksums(files)

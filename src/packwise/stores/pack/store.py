@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
-from packwise.errors import NotAStore, StoreDamaged, StoreMissing, UsageError
+from packwise.errors import NotAStore, StoreDamaged, StoreMissing
 from packwise.language.analyzer import ANALYZER
 from packwise.stores.base import (
     DocumentSummary,
@@ -32,7 +32,8 @@ from packwise.stores.base import (
 from packwise.stores.checks import EmbedderIdentity, question_vector, storable
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import Closeable
+from packwise.stores.lifecycle import BuildableStore
+from packwise.stores.locate import opened
 from packwise.stores.name_graph import NameGraph
 from packwise.stores.pack.checksums import check_database
 from packwise.stores.pack.database import (
@@ -79,12 +80,7 @@ def open_pack(path: str | Path) -> PackStore:
         )
     _check_folder(folder)
     store = PackStore(folder)
-    try:
-        store.examine()
-    except BaseException:
-        store.close()
-        raise
-    return store
+    return opened(store, store.examine)
 
 
 def create_or_open_pack(path: str | Path) -> PackStore:
@@ -114,7 +110,7 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-class PackStore(Closeable, KnowledgeReader):
+class PackStore(BuildableStore, KnowledgeReader):
     """One pack. Safe to use from several threads; sees a finished build at the next call."""
 
     def __init__(self, path: Path) -> None:
@@ -339,13 +335,8 @@ class PackStore(Closeable, KnowledgeReader):
             return index.names
         raise AssertionError("no index was opened")
 
-    def writer(
-        self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
-    ) -> PackWriter:
-        if dim < 1:
-            raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
-        identity = EmbedderIdentity(embedder, embedder_version, dim)
-        return PackWriter(self._folder, identity, allow_mismatch=allow_mismatch)
+    def _writer(self, embedder: EmbedderIdentity, allow_mismatch: bool) -> PackWriter:
+        return PackWriter(self._folder, embedder, allow_mismatch=allow_mismatch)
 
     def close(self) -> None:
         self._connections.close()

@@ -10,15 +10,14 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 from filelock import FileLock, Timeout
 
-from packwise.documents import Document, Passage
-from packwise.errors import StoreBusy, StoreError, UsageError
+from packwise.documents import Document
+from packwise.errors import StoreBusy, StoreError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import (
@@ -26,13 +25,10 @@ from packwise.stores.checks import (
     embedders_would_mix,
     normalised,
     other_embedder,
-    passage_vectors,
-    storable,
     to_half,
 )
 from packwise.stores.durable import PreparedFile, sync_file, writing
-from packwise.stores.entity_extraction import check_extractions
-from packwise.stores.lifecycle import CommitPlan, StagedBuild, utc_now
+from packwise.stores.lifecycle import CommitPlan, StagingWriter, utc_now
 from packwise.stores.pack.checksums import (
     Checksums,
     forget_checksums,
@@ -56,10 +52,8 @@ from packwise.stores.pack.manifest import Manifest, is_described, prepare_manife
 from packwise.stores.pack.queries import batches, marks
 from packwise.stores.pack.rows import decoding, read_vector
 from packwise.stores.pack.schema import row_checksum
-from packwise.stores.records import checked_document, pack_payload
+from packwise.stores.records import PassageRecord, pack_payload
 
-_FLUSH_PASSAGES = 256
-_FLUSH_SECONDS = 2.0
 _CHECKPOINT_WAIT_MS = 200
 _MOST_FREE_SHARE = 0.25
 _LARGEST_LOG = 16 << 20
@@ -68,7 +62,7 @@ _LARGEST_LOG = 16 << 20
 _log = logging.getLogger(__name__)
 
 
-class PackWriter(StagedBuild):
+class PackWriter(StagingWriter):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it.
 
     The folder is made with the first document, so a build that fails before leaves nothing.
@@ -77,12 +71,11 @@ class PackWriter(StagedBuild):
     def __init__(
         self, folder: PackFolder, embedder: EmbedderIdentity, *, allow_mismatch: bool = False
     ) -> None:
+        super().__init__(embedder)
         self._folder = folder
-        self._embedder = embedder
         self._allow_mismatch = allow_mismatch
         self._connection: sqlite3.Connection | None = None
         self._filelock: FileLock | None = None
-        self._guard = threading.RLock()
         self._embedder_key = 0
         self._reembed = False
         self._made_folder = False
@@ -91,27 +84,14 @@ class PackWriter(StagedBuild):
         self._changed = False
         self._checksums: Checksums | None = None
         self._blocks: set[int] = set()
-        self._done = False
-        self._kept: set[str] = set()
-        self._staged: set[str] = set()
-        self._known: dict[str, str] = {}
-        self._pending = 0
-        self._pending_since = 0.0
         if folder.database.exists():
             self._open()
 
-    def source_hashes(self) -> Mapping[str, str]:
-        return dict(self._known)
-
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
-        """The vectors this pack already has for these passage content hashes.
-
-        What comes next is the embedding of the others, so what is staged is saved first.
-        """
-        with self._guard, writing(self._folder.path):
+        with self._guard, self._errors():
             if self._connection is None:
                 return {}
-            self._flush()
+            self._flush()  # The others are embedded next, which takes long.
             found: dict[str, Vectors] = {}
             for batch in batches(list(dict.fromkeys(hashes))):
                 rows = self._connection.execute(
@@ -125,48 +105,15 @@ class PackWriter(StagedBuild):
             return found
 
     def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
-        with self._guard, writing(self._folder.path):
+        with self._guard, self._errors():
             connection = self._writable()
             self._begin_transaction(connection)
             self._insert_vectors(connection, hashes, vectors)
             self._flush()
 
-    def keep(self, document_id: str) -> None:
-        document_id = storable(document_id)
-        if document_id not in self._known:
-            raise StoreError(f"cannot keep {document_id!r}: the pack does not hold it")
-        self._kept.add(document_id)
-
-    def stage(
-        self,
-        document: Document,
-        passages: Sequence[Passage],
-        vectors: Vectors,
-        extractions: Sequence[Extraction] = (),
-    ) -> None:
-        block = passage_vectors(document.id, len(passages), vectors, self._embedder.dim)
-        check_extractions(document.id, passages, extractions)
-        document, rows = checked_document(document, passages, self._embedder.version)
-        with self._guard, writing(self._folder.path):
-            connection = self._writable()
-            self._begin_transaction(connection)
-            self._insert_vectors(connection, [row.content_hash for row in rows], block)
-            payload = pack_payload(document, rows, extractions)
-            connection.execute(
-                "INSERT OR REPLACE INTO staged (id, source_hash, embedder, payload)"
-                " VALUES (?, ?, ?, ?)",
-                (document.id, document.source_hash, self._embedder_key, payload),
-            )
-            self._staged.add(document.id)
-            self._known[document.id] = document.source_hash
-            self._pending += max(1, len(rows))
-            waited = time.monotonic() - self._pending_since
-            if self._pending >= _FLUSH_PASSAGES or waited >= _FLUSH_SECONDS:
-                self._flush()
-
     def commit(self, *, prune: bool = True) -> WriteSummary:
         with self._guard:
-            with writing(self._folder.path):
+            with self._errors():
                 connection = self._writable()
                 self._flush()
                 state = _state(connection)
@@ -191,7 +138,7 @@ class PackWriter(StagedBuild):
         """Write the next generation of what the database holds, with everything that follows
         from it made from scratch."""
         with self._guard:
-            with writing(self._folder.path):
+            with self._errors():
                 connection = self._writable()
                 self._flush()
                 self._reembed = True  # No index of an earlier generation is used.
@@ -205,9 +152,8 @@ class PackWriter(StagedBuild):
         return self._writable()
 
     def close(self) -> None:
-        """End the build and let others write; what is staged stays for the next one."""
         with self._guard:
-            self._done = True
+            self._ended = True
             try:
                 if self._connection is not None:
                     self._end_connection(self._connection)
@@ -222,10 +168,29 @@ class PackWriter(StagedBuild):
                     self._filelock.release()
                     self._filelock = None
 
+    def _errors(self) -> AbstractContextManager[None]:
+        return writing(self._folder.path)
+
+    def _add(
+        self,
+        document: Document,
+        rows: Sequence[PassageRecord],
+        vectors: Vectors,
+        extractions: Sequence[Extraction],
+    ) -> None:
+        connection = self._writable()
+        self._begin_transaction(connection)
+        self._insert_vectors(connection, [row.content_hash for row in rows], vectors)
+        payload = pack_payload(document, rows, extractions)
+        connection.execute(
+            "INSERT OR REPLACE INTO staged (id, source_hash, embedder, payload)"
+            " VALUES (?, ?, ?, ?)",
+            (document.id, document.source_hash, self._embedder_key, payload),
+        )
+
     def _begin_transaction(self, connection: sqlite3.Connection) -> None:
         if not connection.in_transaction:
             connection.execute("BEGIN IMMEDIATE")
-            self._pending_since = time.monotonic()
 
     def _insert_vectors(
         self, connection: sqlite3.Connection, hashes: Sequence[str], vectors: Vectors
@@ -241,15 +206,14 @@ class PackWriter(StagedBuild):
         )
 
     def _writable(self) -> sqlite3.Connection:
-        if self._done:
-            raise UsageError("this build has ended", fix="start another with writer()")
+        self._check_open()
         if self._connection is None:
             self._open()
         assert self._connection is not None
         return self._connection
 
     def _open(self) -> None:
-        with writing(self._folder.path):
+        with self._errors():
             made_folder = not self._folder.path.exists()
             self._folder.path.mkdir(parents=True, exist_ok=True)
             self._folder.check()
@@ -302,7 +266,7 @@ class PackWriter(StagedBuild):
         if self._connection is not None and self._connection.in_transaction:
             self._save(self._connection)
             self._saved = True
-        self._pending = 0
+        super()._flush()
 
     def _save(self, connection: sqlite3.Connection) -> None:
         """Commit; before the database changes for the first time, its checksum is removed."""
@@ -331,7 +295,7 @@ class PackWriter(StagedBuild):
 
     def _end_connection(self, connection: sqlite3.Connection) -> None:
         try:
-            with writing(self._folder.path):
+            with self._errors():
                 if connection.in_transaction:
                     self._flush()
                 self._blocks |= logged_pages(self._folder)
@@ -345,7 +309,7 @@ class PackWriter(StagedBuild):
     def _plan(self, connection: sqlite3.Connection, prune: bool) -> CommitPlan:
         stored = dict(connection.execute("SELECT id, key FROM documents").fetchall())
         staged = {name for (name,) in connection.execute("SELECT id FROM staged")}
-        return CommitPlan.of(stored, staged, self._kept | self._staged, prune=prune)
+        return CommitPlan.of(stored, staged, self._kept, prune=prune)
 
     def _switch(self, connection: sqlite3.Connection, state: PackState, plan: CommitPlan) -> int:
         """Move to the next generation; the number of passages it holds.

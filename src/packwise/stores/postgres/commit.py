@@ -13,6 +13,7 @@ import numpy as np
 from packwise.documents import Document
 from packwise.errors import StoreError
 from packwise.language.analyzer import ANALYZER, terms
+from packwise.stores.checks import EmbedderIdentity
 from packwise.stores.entity_extraction import (
     current_rules,
     extraction_payload,
@@ -45,7 +46,7 @@ def apply_plan(
     connection: Connection,
     state: BuildState,
     plan: CommitPlan,
-    embedder: tuple[str, str, int],
+    embedder: EmbedderIdentity,
     *,
     reembed: bool,
 ) -> None:
@@ -69,7 +70,9 @@ def apply_plan(
         )
         added: list[int] = []
         for at in range(0, len(plan.taken), _BATCH):
-            added += _write_documents(connection, plan, plan.taken[at : at + _BATCH], embedder[1])
+            added += _write_documents(
+                connection, plan, plan.taken[at : at + _BATCH], embedder.version
+            )
         connection.execute(load_sql(__name__, "resolve_links"))
         _write_pageranks(connection)
         update_entities(entities, before, added)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from packwise.documents import Document, Link, Passage, Section, passage_id
 from packwise.errors import StoreMissing
 from packwise.stores.base import Vectors
-from packwise.stores.checks import Identity, storable
+from packwise.stores.checks import EmbedderIdentity, storable
 from packwise.stores.postgres.connections import Connection
 from packwise.stores.postgres.schemas import SchemaPath
 from packwise.stores.records import read_blocks, read_layout
@@ -160,8 +160,8 @@ class BuildState:
         return f"{self.generation}-{self.token}"
 
     @property
-    def identity(self) -> Identity:
-        return self.embedder, self.embedder_version, self.dim
+    def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(self.embedder, self.embedder_version, self.dim)
 
     @property
     def average_length(self) -> float:

@@ -15,12 +15,13 @@ import numpy as np
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
-from packwise.errors import StoreMissing, UsageError
+from packwise.errors import StoreMissing
 from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
-from packwise.stores.checks import normalised, question_vector
+from packwise.stores.checks import EmbedderIdentity, normalised, question_vector
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import Closeable
+from packwise.stores.lifecycle import BuildableStore
+from packwise.stores.locate import opened
 from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.knowledge import PostgresKnowledge
 from packwise.stores.postgres.migrations import load_sql, raw_sql
@@ -64,15 +65,10 @@ def _reads(
 def open_postgres(url: str) -> PostgresStore:
     """Open a database for reading. Raises ``StoreMissing`` where no build has finished."""
     store = PostgresStore(url)
-    try:
-        store.info()
-    except BaseException:
-        store.close()
-        raise
-    return store
+    return opened(store, store.info)
 
 
-class PostgresStore(Closeable, KnowledgeReader):
+class PostgresStore(BuildableStore, KnowledgeReader):
     """Passages of one database (of the first schema of its search path). Safe to use from
     several threads; sees a finished build at the next call."""
 
@@ -166,8 +162,6 @@ class PostgresStore(Closeable, KnowledgeReader):
 
     @_reads
     def vectors(self, at: StoreSnapshot, keys: Sequence[Key]) -> Vectors:
-        """The stored vectors of these keys, one row each, L2-normalised; the row of a key
-        that no longer exists is all zero."""
         rows = at.connection.execute(
             "SELECT key, embedding::real[] FROM packwise_passages WHERE key = ANY (%s::bigint[])",
             (integers(keys),),
@@ -213,7 +207,6 @@ class PostgresStore(Closeable, KnowledgeReader):
         return _passages(at, "d.id = %s ORDER BY p.position", to_postgres(document_id))
 
     def documents(self) -> Iterator[DocumentSummary]:
-        """All documents, by id, as they were when iteration began."""
         query = load_sql(__name__, "documents")
         rows = self._read(lambda connection, _: connection.execute(query).fetchall())
         for *texts, passages, rank, metadata in rows:
@@ -249,18 +242,10 @@ class PostgresStore(Closeable, KnowledgeReader):
     def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         return self._read(lambda connection, _: read(PostgresKnowledge(connection)))
 
-    def writer(
-        self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
-    ) -> PostgresWriter:
-        """Start a build; creates the tables if they are missing. As ``Store.writer``."""
-        if dim < 1:
-            raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
-        return PostgresWriter(
-            self._pool, embedder, embedder_version, dim, allow_mismatch=allow_mismatch
-        )
+    def _writer(self, embedder: EmbedderIdentity, allow_mismatch: bool) -> PostgresWriter:
+        return PostgresWriter(self._pool, embedder, allow_mismatch=allow_mismatch)
 
     def close(self) -> None:
-        """Close the connections; closing again does nothing."""
         self._pool.close()
 
     def has_passages(self) -> bool:

@@ -6,37 +6,30 @@ A session lock keeps other builds out; it ends with the connection.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
-from packwise.documents import Document, Passage
-from packwise.errors import StoreBusy, StoreError, UsageError
+from packwise.documents import Document
+from packwise.errors import StoreBusy, StoreError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
-from packwise.stores.checks import (
-    embedders_would_mix,
-    other_embedder,
-    passage_vectors,
-    storable,
-)
-from packwise.stores.entity_extraction import check_extractions, current_rules
-from packwise.stores.lifecycle import CommitPlan, StagedBuild
+from packwise.stores.checks import EmbedderIdentity, embedders_would_mix, other_embedder
+from packwise.stores.entity_extraction import current_rules
+from packwise.stores.lifecycle import CommitPlan, StagingWriter
 from packwise.stores.postgres.commit import apply_plan, build_vector_index
 from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate, require_vector
 from packwise.stores.postgres.rows import from_postgres, read_state, to_postgres
 from packwise.stores.postgres.schemas import use_schema
-from packwise.stores.records import checked_document, pack_payload
+from packwise.stores.records import PassageRecord, pack_payload
 
 _LOCK = 0x70617373
 _LOCK_PAUSES = (0.0, 0.1, 0.3)
 """Pauses between attempts: a server takes a moment to notice that a build was killed."""
-_FLUSH_PASSAGES = 256
-_FLUSH_SECONDS = 2.0
 _MAX_ID_BYTES = 2000
 """The longest document id: an index of PostgreSQL takes no longer keys."""
 
@@ -56,55 +49,32 @@ def _add_layouts(connection: Connection) -> None:
 _STEPS = (SchemaStep(1, "passages", _create_tables), SchemaStep(2, "layouts", _add_layouts))
 
 
-class PostgresWriter(StagedBuild):
+class PostgresWriter(StagingWriter):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
-        self,
-        pool: PostgresPool,
-        embedder: str,
-        embedder_version: str,
-        dim: int,
-        *,
-        allow_mismatch: bool = False,
+        self, pool: PostgresPool, embedder: EmbedderIdentity, *, allow_mismatch: bool
     ) -> None:
+        super().__init__(embedder)
         self._pool = pool
         self._location = pool.location
-        self._identity = (embedder, embedder_version, dim)
-        self._version = embedder_version
-        self._dim = dim
-        self._guard = threading.RLock()
-        self._kept: set[str] = set()
-        self._staged: set[str] = set()
-        self._known: dict[str, str] = {}
+        self._version = to_postgres(embedder.version)
         self._documents: list[tuple[str | bytes, ...]] = []
         self._vectors: dict[str, bytes] = {}
-        self._since = 0.0
         self._reembed = False
         connection = pool.dedicated()
         self._connection: Connection | None = connection
         try:
-            with translated_errors(self._location):
+            with self._errors():
                 self._begin(connection, allow_mismatch)
         except BaseException:
             self.close()
             raise
 
-    def source_hashes(self) -> Mapping[str, str]:
-        """The source hash of each document that is stored or staged; staged ones win.
-
-        While a store is embedded again, documents of the previous embedder do not count.
-        """
-        return dict(self._known)
-
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
-        """The vectors this store already has for these passage content hashes.
-
-        The caller embeds the others next, so staged documents are saved first.
-        """
-        with self._guard, translated_errors(self._location):
+        with self._guard, self._errors():
             connection = self._writable()
-            self._flush(connection)
+            self._flush()  # The others are embedded next, which takes long.
             wanted = list(dict.fromkeys(hashes))
             found: dict[str, Vectors] = {}
             if not self._reembed:
@@ -117,71 +87,28 @@ class PostgresWriter(StagedBuild):
             rows = connection.execute(
                 "SELECT content_hash, vector FROM packwise_staged_vectors"
                 " WHERE embedder_version = %s AND content_hash = ANY (%s::text[])",
-                (to_postgres(self._version), wanted),
+                (self._version, wanted),
             )
             found.update((digest, np.frombuffer(blob, dtype="<f4").copy()) for digest, blob in rows)
             return found
 
     def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
-        """Save vectors before the documents of their passages are staged."""
-        with self._guard, translated_errors(self._location):
-            connection = self._writable()
-            for digest, vector in zip(hashes, vectors, strict=True):
-                self._vectors[digest] = vector.astype("<f4").tobytes()
-            self._flush(connection)
-
-    def keep(self, document_id: str) -> None:
-        """Keep an unchanged document, or its staged version."""
-        document_id = storable(document_id)
-        if document_id not in self._known:
-            raise StoreError(f"cannot keep {document_id!r}: the store does not hold it")
-        self._kept.add(document_id)
-
-    def stage(
-        self,
-        document: Document,
-        passages: Sequence[Passage],
-        vectors: Vectors,
-        extractions: Sequence[Extraction] = (),
-    ) -> None:
-        """Stage a new or changed document, with one vector (row) per passage."""
-        block = passage_vectors(document.id, len(passages), vectors, self._dim)
-        document, rows = checked_document(document, passages, self._version)
-        check_extractions(document.id, passages, extractions)
-        if len(document.id.encode()) > _MAX_ID_BYTES:
-            raise StoreError(
-                f"the document id {document.id[:60]!r}... is longer than {_MAX_ID_BYTES} bytes"
-            )
-        with self._guard, translated_errors(self._location):
-            connection = self._writable()
-            if not self._documents:
-                self._since = time.monotonic()
-            texts = (document.id, document.source_hash, self._version)
-            payload = pack_payload(document, rows, extractions)
-            self._documents.append((*map(to_postgres, texts), payload))
-            for row, vector in zip(rows, block, strict=True):
-                self._vectors[row.content_hash] = vector.astype("<f4").tobytes()
-            self._staged.add(document.id)
-            self._known[document.id] = document.source_hash
-            if (
-                len(self._vectors) + len(self._documents) >= _FLUSH_PASSAGES
-                or time.monotonic() - self._since >= _FLUSH_SECONDS
-            ):
-                self._flush(connection)
+        with self._guard, self._errors():
+            self._check_open()
+            self._hold_vectors(hashes, vectors)
+            self._flush()
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
-        """Make everything visible at once and end the build. With ``prune``, documents that were
-        neither kept nor staged in this build are removed."""
-        with self._guard, translated_errors(self._location):
+        with self._guard, self._errors():
             connection = self._writable()
-            self._flush(connection)
+            self._flush()
             state = read_state(connection)
             plan = self._plan(connection, prune)
             if self._reembed and plan.unchanged:
                 raise embedders_would_mix(plan.unchanged, state.identity)
             changes = plan.taken or plan.removed or state.rules != current_rules()
             if changes or state.generation == 0:
-                apply_plan(connection, state, plan, self._identity, reembed=self._reembed)
+                apply_plan(connection, state, plan, self._embedder, reembed=self._reembed)
                 self._update_indexes(connection)
             elif prune:
                 with connection.transaction():
@@ -192,18 +119,40 @@ class PostgresWriter(StagedBuild):
             return plan.summary(passages)
 
     def close(self) -> None:
-        """End the build and let others write; staged documents stay for the next build."""
         with self._guard:
-            connection, self._connection = self._connection, None
+            connection, self._ended = self._connection, True
             if connection is None:
                 return
             try:
                 if not connection.closed:
-                    with translated_errors(self._location):
-                        self._flush(connection)
+                    with self._errors():
+                        self._flush()
                         connection.execute("SELECT pg_advisory_unlock_all()")
             finally:
+                self._connection = None
                 connection.close()
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return translated_errors(self._location)
+
+    def _add(
+        self,
+        document: Document,
+        rows: Sequence[PassageRecord],
+        vectors: Vectors,
+        extractions: Sequence[Extraction],
+    ) -> None:
+        if len(document.id.encode()) > _MAX_ID_BYTES:
+            raise StoreError(
+                f"the document id {document.id[:60]!r}... is longer than {_MAX_ID_BYTES} bytes"
+            )
+        texts = (to_postgres(document.id), to_postgres(document.source_hash), self._version)
+        self._documents.append((*texts, pack_payload(document, rows, extractions)))
+        self._hold_vectors([row.content_hash for row in rows], vectors)
+
+    def _hold_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
+        for digest, vector in zip(hashes, vectors, strict=True):
+            self._vectors[digest] = vector.astype("<f4").tobytes()
 
     def _begin(self, connection: Connection, allow_mismatch: bool) -> None:
         from psycopg import IsolationLevel
@@ -217,15 +166,15 @@ class PostgresWriter(StagedBuild):
                 f"another build is writing to {self._location}", fix="wait for it to end"
             )
         state = read_state(connection)
-        if state.passages and state.identity != self._identity:
+        if state.passages and state.identity != self._embedder:
             if not allow_mismatch:
-                raise other_embedder(self._location, state.identity, self._identity)
+                raise other_embedder(self._location, state.identity, self._embedder)
             self._reembed = True
         with connection.transaction():
             for table in (b"packwise_staged", b"packwise_staged_vectors"):
                 connection.execute(
                     b"DELETE FROM " + table + b" WHERE embedder_version <> %s",
-                    (to_postgres(self._version),),
+                    (self._version,),
                 )
         queries = [b"SELECT id, source_hash FROM packwise_staged"]
         if not self._reembed:
@@ -235,18 +184,20 @@ class PostgresWriter(StagedBuild):
             self._known.update((from_postgres(k), from_postgres(v)) for k, v in rows)
 
     def _writable(self) -> Connection:
-        if self._connection is None:
-            raise UsageError("this build has ended", fix="start another with writer()")
+        self._check_open()
+        assert self._connection is not None
         return self._connection
 
-    def _flush(self, connection: Connection) -> None:
-        if not self._documents and not self._vectors:
+    def _flush(self) -> None:
+        super()._flush()
+        connection = self._connection
+        if connection is None or not (self._documents or self._vectors):
             return
         with connection.transaction(), connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO packwise_staged_vectors (content_hash, embedder_version, vector)"
                 " VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
-                [(digest, to_postgres(self._version), v) for digest, v in self._vectors.items()],
+                [(digest, self._version, v) for digest, v in self._vectors.items()],
             )
             cursor.executemany(
                 "INSERT INTO packwise_staged (id, source_hash, embedder_version, payload)"
@@ -263,7 +214,7 @@ class PostgresWriter(StagedBuild):
         stored = {from_postgres(name): key for name, key in rows}
         rows = connection.execute("SELECT id FROM packwise_staged")
         staged = {from_postgres(name) for (name,) in rows}
-        return CommitPlan.of(stored, staged, self._kept | self._staged, prune=prune)
+        return CommitPlan.of(stored, staged, self._kept, prune=prune)
 
     def _update_indexes(self, connection: Connection) -> None:
         """Update statistics and the vector index. The store is complete without them, so an error
@@ -272,7 +223,7 @@ class PostgresWriter(StagedBuild):
 
         try:
             connection.execute("ANALYZE packwise_documents, packwise_passages, packwise_postings")
-            build_vector_index(connection, self._dim)
+            build_vector_index(connection, self._embedder.dim)
         except psycopg.Error as error:
             _log.warning(
                 "%s is complete, but its indexes could not be updated: %s", self._location, error

@@ -16,7 +16,7 @@ from qdrant_client import models
 from packwise.language.analyzer import ANALYZER
 from packwise.language.entities import AliasIndex
 from packwise.stores.bm25 import term_hash
-from packwise.stores.checks import Identity
+from packwise.stores.checks import EmbedderIdentity
 from packwise.stores.entity_extraction import AliasChange, current_rules
 from packwise.stores.lifecycle import utc_now
 from packwise.stores.links import index_urls, pagerank, target_of
@@ -97,7 +97,7 @@ class QdrantCommit:
     collection: str
     reader: QdrantReader
     lease: Lease
-    identity: Identity
+    embedder: EmbedderIdentity
     state: QdrantState | None
     previous: QdrantState | None
     assumed_length: float
@@ -311,7 +311,7 @@ class QdrantCommit:
         self._passages += by
 
     def _next_state(self) -> QdrantState:
-        name, version, dim = self.identity
+        name, version, dim = self.embedder
         documents = self._after.rows
         targets = [target for found in self._after.targets.values() for target in found]
         resolved = sum(target is not None for target in targets)

@@ -22,6 +22,7 @@ from qdrant_client import models
 
 from packwise.documents import content_hash
 from packwise.errors import StoreError
+from packwise.stores.checks import EmbedderIdentity
 from packwise.stores.qdrant.server import Address, CollectionMissing, Server
 
 DENSE = "dense"
@@ -81,8 +82,8 @@ class QdrantState:
         return self.terms / max(self.passages, 1)
 
     @property
-    def identity(self) -> tuple[str, str, int]:
-        return self.embedder, self.embedder_version, self.dim
+    def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(self.embedder, self.embedder_version, self.dim)
 
     def payload(self) -> Payload:
         return {"state": asdict(self)}

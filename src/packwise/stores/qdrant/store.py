@@ -9,14 +9,15 @@ import numpy as np
 from qdrant_client import models
 
 from packwise.documents import Document, Link, Passage
-from packwise.errors import StoreMissing, UsageError
+from packwise.errors import StoreMissing
 from packwise.stores.base import DocumentSummary, Key, StoreInfo, Vectors
-from packwise.stores.checks import storable
+from packwise.stores.checks import EmbedderIdentity, storable
 from packwise.stores.entity_extraction import read_extraction
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.languages import LanguageCounts
-from packwise.stores.lifecycle import Closeable
+from packwise.stores.lifecycle import BuildableStore
 from packwise.stores.links import index_urls, target_of
+from packwise.stores.locate import opened
 from packwise.stores.qdrant.knowledge import QdrantKnowledge
 from packwise.stores.qdrant.layout import (
     DENSE,
@@ -49,12 +50,7 @@ _T = TypeVar("_T")
 def open_qdrant(argument: str) -> QdrantStore:
     """Open a store for reading. Raises ``StoreMissing`` if there is no finished one."""
     store = create_or_open_qdrant(argument)
-    try:
-        store.state()
-    except BaseException:
-        store.close()
-        raise
-    return store
+    return opened(store, store.state)
 
 
 def create_or_open_qdrant(argument: str) -> QdrantStore:
@@ -63,7 +59,7 @@ def create_or_open_qdrant(argument: str) -> QdrantStore:
     return QdrantStore(Server.connect(address), address)
 
 
-class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
+class QdrantStore(BuildableStore, QdrantSearch, KnowledgeReader):
     """One store in Qdrant. Thread-safe; the next call after a build sees its result."""
 
     def __init__(self, server: Server, address: Address) -> None:
@@ -77,7 +73,6 @@ class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
         return self._reader.state()
 
     def version(self) -> str:
-        """The version that ``info`` gives, in one small request."""
         return self._reader.state().version
 
     def languages(self) -> Mapping[str, int]:
@@ -112,14 +107,13 @@ class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
         )
 
     def passages(self, keys: Sequence[Key]) -> list[Passage | None]:
-        records = self._passage_records(keys, PASSAGE_FIELDS)
+        records = self._reader.consistently(
+            lambda state: self._find_passages(state, keys, PASSAGE_FIELDS), checked=True
+        )
         found = {record.id: read_passage(record.payload) for record in records}
         return [found.get(key) for key in keys]
 
     def vectors(self, keys: Sequence[Key]) -> Vectors:
-        """The stored vectors of these keys, one row each, L2-normalised; the row of a key that
-        is gone is all zero."""
-
         def look(state: QdrantState) -> Vectors:
             records = self._find_passages(state, keys, False, vectors=True)
             found = {record.id: read_vector(record, state.dim) for record in records}
@@ -167,8 +161,6 @@ class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
         return self._reader.consistently(look)
 
     def documents(self) -> Iterator[DocumentSummary]:
-        """All documents, by id, as they were when the first one was requested."""
-
         def look(state: QdrantState) -> list[DocumentSummary]:
             records = self._reader.find(state, has(tag("documents")), SUMMARY_FIELDS)
             payloads = sorted((r.payload for r in records), key=lambda payload: payload["id"])
@@ -228,34 +220,17 @@ class QdrantStore(Closeable, QdrantSearch, KnowledgeReader):
 
         return self._reader.consistently(look)
 
-    def writer(
-        self, *, embedder: str, embedder_version: str, dim: int, allow_mismatch: bool = False
-    ) -> QdrantWriter:
-        """Start a build. Raises ``EmbedderMismatch`` if the store's vectors come from another
-        embedder, ``StoreBusy`` if another build is running.
-
-        With ``allow_mismatch`` another embedder may take over; its vectors go to a new
-        collection, which replaces the old one at the commit.
-        """
-        if dim < 1:
-            raise UsageError(f"an embedder has at least 1 dimension, not {dim}")
+    def _writer(self, embedder: EmbedderIdentity, allow_mismatch: bool) -> QdrantWriter:
         try:
             state = self._reader.state()
         except StoreMissing:
             state = None
-        identity = (embedder, embedder_version, dim)
         return QdrantWriter(
-            self._server, self._address, self._reader, state, identity, allow_mismatch
+            self._server, self._address, self._reader, state, embedder, allow_mismatch
         )
 
     def close(self) -> None:
-        """Close the connections. Closing again does nothing."""
         self._server.close()
-
-    def _passage_records(self, keys: Sequence[Key], fields: list[str]) -> list[Any]:
-        return self._reader.consistently(
-            lambda state: self._find_passages(state, keys, fields), checked=True
-        )
 
     def _find_passages(
         self, state: QdrantState, keys: Sequence[Key], fields: Fields, *, vectors: bool = False

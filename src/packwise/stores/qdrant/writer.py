@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from qdrant_client import models
 
-from packwise.documents import Document, Passage
-from packwise.errors import StoreError, UsageError
+from packwise.documents import Document
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import (
-    Identity,
+    EmbedderIdentity,
     embedders_would_mix,
     other_embedder,
-    passage_vectors,
-    storable,
     to_half,
 )
-from packwise.stores.entity_extraction import check_extractions, current_rules
-from packwise.stores.lifecycle import StagedBuild
+from packwise.stores.entity_extraction import current_rules
+from packwise.stores.lifecycle import CommitPlan, StagingWriter
 from packwise.stores.qdrant.commit import QdrantCommit
 from packwise.stores.qdrant.entity_points import DERIVED, DocumentRow
 from packwise.stores.qdrant.layout import (
@@ -49,14 +44,12 @@ from packwise.stores.qdrant.points import document_point, passage_point, read_ve
 from packwise.stores.qdrant.reader import QdrantReader
 from packwise.stores.qdrant.server import Address, Server
 from packwise.stores.qdrant.statistics import sparse_vector
-from packwise.stores.records import checked_document, passage_of, read_links
+from packwise.stores.records import PassageRecord, passage_of, read_links
 
-_FLUSH_POINTS = 256
-_FLUSH_SECONDS = 2.0
 _ROW_FIELDS = ["id", "title", "url", "sourceHash", "bytes", "links"]
 
 
-class QdrantWriter(StagedBuild):
+class QdrantWriter(StagingWriter):
     """A build in progress. Use it in a ``with`` block; ``commit`` ends it."""
 
     def __init__(
@@ -65,29 +58,25 @@ class QdrantWriter(StagedBuild):
         address: Address,
         reader: QdrantReader,
         state: QdrantState | None,
-        identity: Identity,
+        embedder: EmbedderIdentity,
         allow_mismatch: bool,
     ) -> None:
-        same = state is None or state.identity == identity
+        super().__init__(embedder)
+        same = state is None or state.identity == embedder
         if state is not None and state.passages and not same and not allow_mismatch:
-            raise other_embedder(address.text, state.identity, identity)
+            raise other_embedder(address.text, state.identity, embedder)
         self._server = server
         self._address = address
         self._reader = reader
-        self._identity = identity
         self._previous = state
         # Vectors of another embedder go to a collection of their own.
         self._state = state if same else None
-        self._guard = threading.RLock()
         self._lease = Lease(server, address)
         self._live: dict[str, DocumentRow] = {}
         self._staged: dict[str, DocumentRow] = {}
-        self._kept: set[str] = set()
         self._passages: list[tuple[int, Payload, list[float]]] = []
         self._documents: list[tuple[int, Payload]] = []
-        self._pending_since = 0.0
         self._assumed_length = state.weighed if state else 0.0
-        self._ended = False
         try:
             self._collection = self._open_collection()
             self._recover()
@@ -96,99 +85,68 @@ class QdrantWriter(StagedBuild):
             self._lease.release()
             raise
 
-    def source_hashes(self) -> Mapping[str, str]:
-        """Document id to source hash, of what is stored or already staged; the newest wins.
-
-        While a store is embedded again, documents of the old embedder do not count.
-        """
-        return {name: row.source_hash for name, row in {**self._live, **self._staged}.items()}
-
     def known_vectors(self, hashes: Iterable[str]) -> Mapping[str, Vectors]:
-        """The vectors this store already has for these passage content hashes."""
         found: dict[str, Vectors] = {}
         with self._guard:
             self._flush()
             for batch in batched(dict.fromkeys(hashes)):
                 where = all_of(has_any(tag("content", digest) for digest in batch))
                 for record in self._scroll(where, ["contentHash"], vectors=[DENSE]):
-                    found[record.payload["contentHash"]] = read_vector(record, self._identity[2])
+                    found[record.payload["contentHash"]] = read_vector(record, self._embedder.dim)
         return found
 
     def save_vectors(self, hashes: Sequence[str], vectors: Vectors) -> None:
         """Nothing to do: Qdrant keeps vectors with the passages of a staged document."""
 
-    def keep(self, document_id: str) -> None:
-        """Keep a document that has not changed (or use its staged version)."""
-        document_id = storable(document_id)
-        if document_id not in self._live and document_id not in self._staged:
-            raise StoreError(f"cannot keep {document_id!r}: the store does not hold it")
-        self._kept.add(document_id)
-
-    def stage(
+    def _add(
         self,
         document: Document,
-        passages: Sequence[Passage],
+        rows: Sequence[PassageRecord],
         vectors: Vectors,
-        extractions: Sequence[Extraction] = (),
+        extractions: Sequence[Extraction],
     ) -> None:
-        """Stage a new or changed document, with one vector (row) per passage."""
-        _, version, dim = self._identity
-        rows = to_half(passage_vectors(document.id, len(passages), vectors, dim)).astype(np.float32)
-        check_extractions(document.id, passages, extractions)
+        _, version, dim = self._embedder
+        halves = to_half(vectors).astype(np.float32)
         extracted = {extraction.order_index: extraction for extraction in extractions}
-        document, checked_rows = checked_document(document, passages, version)
-        with self._guard:
-            self._check_open()
-            if document.id in self._staged:
-                self._flush()
-                self._delete(all_of(*has(tag("owner", self._staged[document.id].key))))
-            owner = self._lease.key()
-            size = len(document.text)
-            for row, vector in zip(checked_rows, rows, strict=True):
-                passage = passage_of(document, row, version)
-                payload = passage_point(passage, owner, extracted.get(row.position))
-                size += len(passage.text) + 2 * dim
-                self._passages.append((self._lease.key(), payload, vector.tolist()))
-            payload = document_point(document, len(checked_rows), owner, size)
-            self._documents.append((owner, payload))
-            self._staged[document.id] = _row(owner, payload)
-            self._kept.add(document.id)
-            self._pending_since = self._pending_since or time.monotonic()
-            if (
-                len(self._passages) + len(self._documents) >= _FLUSH_POINTS
-                or time.monotonic() - self._pending_since >= _FLUSH_SECONDS
-            ):
-                self._flush()
+        if document.id in self._staged:
+            self._flush()
+            self._delete(all_of(*has(tag("owner", self._staged[document.id].key))))
+        owner = self._lease.key()
+        size = len(document.text)
+        for row, vector in zip(rows, halves, strict=True):
+            passage = passage_of(document, row, version)
+            payload = passage_point(passage, owner, extracted.get(row.position))
+            size += len(passage.text) + 2 * dim
+            self._passages.append((self._lease.key(), payload, vector.tolist()))
+        payload = document_point(document, len(rows), owner, size)
+        self._documents.append((owner, payload))
+        self._staged[document.id] = _row(owner, payload)
 
     def commit(self, *, prune: bool = True) -> WriteSummary:
-        """Make everything visible at once and end the build. With ``prune``, documents that
-        were neither kept nor staged in this run disappear."""
         with self._guard:
             self._check_open()
             self._flush()
-            staged = {name: row for name, row in self._staged.items() if name in self._kept}
-            removed = {
-                name: row for name, row in self._live.items() if prune and name not in self._kept
-            }
+            stored = {name: row.key for name, row in self._live.items()}
+            plan = CommitPlan.of(stored, set(self._staged), self._kept, prune=prune)
             previous = self._previous
             if previous and previous.documents and self._state is None and not prune:
                 raise embedders_would_mix(previous.documents, previous.identity)
-            changed = sum(name in self._live for name in staged)
             passages = self._state.passages if self._state else 0
-            if staged or removed or not self._state or self._state.rules != current_rules():
+            rules = self._state.rules if self._state else ""
+            if plan.taken or plan.removed or rules != current_rules():
                 state = QdrantCommit(
                     server=self._server,
                     alias=self._address.collection,
                     collection=self._collection,
                     reader=self._reader,
                     lease=self._lease,
-                    identity=self._identity,
+                    embedder=self._embedder,
                     state=self._state,
                     previous=self._previous,
                     assumed_length=self._assumed_length,
                     live=self._live,
-                    staged=staged,
-                    removed=removed,
+                    staged={name: self._staged[name] for name in plan.taken},
+                    removed={name: self._live[name] for name in plan.removed},
                 ).run()
                 passages = state.passages
                 self._lease.note(building="", weighed=state.weighed)
@@ -196,16 +154,9 @@ class QdrantWriter(StagedBuild):
                 # This includes passages of documents that a kill kept from being staged.
                 self._delete(all_of(within("born", gte=NEVER)))
             self.close()
-            return WriteSummary(
-                added=len(staged) - changed,
-                changed=changed,
-                removed=len(removed),
-                unchanged=len(self._live) - len(removed) - changed,
-                passages=passages,
-            )
+            return plan.summary(passages)
 
     def close(self) -> None:
-        """End the build and let others write; what is staged stays for the next build."""
         with self._guard:
             if self._ended:
                 return
@@ -214,10 +165,6 @@ class QdrantWriter(StagedBuild):
             finally:
                 self._ended = True
                 self._lease.release()
-
-    def _check_open(self) -> None:
-        if self._ended:
-            raise UsageError("this build has ended", fix="start another with writer()")
 
     def _open_collection(self) -> str:
         """The collection to write to: the one that readers see, or one being filled."""
@@ -228,7 +175,7 @@ class QdrantWriter(StagedBuild):
                 delete_collection(self._server, building)
             return self._state.collection
         if building:
-            same = tuple(notes.get("identity") or ()) == self._identity
+            same = tuple(notes.get("identity") or ()) == self._embedder
             if same and self._server.call("collection_exists", building):
                 self._assumed_length = float(notes.get("weighed") or 0.0)
                 return building
@@ -236,10 +183,10 @@ class QdrantWriter(StagedBuild):
         number = int(notes.get("collections") or 0) + 1
         name = f"{self._address.collection}--{number}"
         self._lease.note(
-            collections=number, building=name, identity=list(self._identity), weighed=0.0
+            collections=number, building=name, identity=list(self._embedder), weighed=0.0
         )
         self._assumed_length = 0.0
-        make_collection(self._server, self._address, name, self._identity[2])
+        make_collection(self._server, self._address, name, self._embedder.dim)
         return name
 
     def _recover(self) -> None:
@@ -260,9 +207,12 @@ class QdrantWriter(StagedBuild):
                 self._live[record.payload["id"]] = _row(record.id, record.payload)
         for record in self._scroll(all_of(*documents, within("born", gte=NEVER)), _ROW_FIELDS):
             self._staged[record.payload["id"]] = _row(record.id, record.payload)
+        for name, row in (*self._live.items(), *self._staged.items()):
+            self._known[name] = row.source_hash
 
     def _flush(self) -> None:
         """Send pending points: passages first, so a document on the server is complete."""
+        super()._flush()
         if not self._documents:
             return
         if self._passages and not self._assumed_length:
@@ -277,7 +227,7 @@ class QdrantWriter(StagedBuild):
         upsert(self._server, self._collection, points)
         documents = [models.PointStruct(id=k, vector={}, payload=p) for k, p in self._documents]
         upsert(self._server, self._collection, documents)
-        self._passages, self._documents, self._pending_since = [], [], 0.0
+        self._passages, self._documents = [], []
 
     def _scroll(self, where: models.Filter, fields: list[str], **options: Any) -> Iterable[Any]:
         return scroll(self._server, self._collection, where, fields, **options)
