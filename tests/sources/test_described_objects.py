@@ -160,3 +160,18 @@ def test_the_label_of_a_box_is_not_a_heading(read, kind):
     document = read("html", f"<h1>Page</h1><h2>Part</h2><p>One.</p>{box}<p>Two.</p>")
     assert paths(document) == [("Part",)]
     assert "Note" in document.text
+
+
+def test_a_table_of_a_manual_page_has_its_cells(manual, blocks):
+    page = (
+        ".TH BOX 1\n.SH TABLE\n.TS\ntab(;) allbox;\nl lx.\nname;meaning\n_\n"
+        "add <name>;T{\nadd a place or a\n.B location\nto the list\nT};more\n"
+        "on|off;turn it on\n.TE\n"
+    )
+    assert blocks(manual(page)) == [
+        (
+            "table",
+            "name | meaning\nadd <name> | add a place or a location to the list | more\n"
+            "on|off | turn it on",
+        )
+    ]

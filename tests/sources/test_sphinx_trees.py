@@ -262,3 +262,10 @@ def test_what_cannot_be_parsed_is_kept_without_roles(read):
     rows = "``OLD(*a, *b)`` :setting:`new` and more\n:ref:`a title <x>`  2"
     text = read("rst", f"====  ====\na     b\n====  ====\n{rows}\n====  ====\n").text
     assert "OLD(*a, *b) new and more\na title  2" in text
+
+
+def test_the_settings_of_a_tree_are_not_a_document(folder, opened):
+    conf = 'project = "Box"\nextensions = ["sphinx.ext.autodoc"]\n'
+    page = "Box\n===\n\nAbout |project|.\n"
+    found = opened(folder({"conf.py": conf, "index.rst": page, "tools/conf.py": conf})).items
+    assert sorted(found) == ["index.rst", "tools/conf.py"]

@@ -85,6 +85,9 @@ def _open_folder(path: Path, label: str) -> Source:
             fix=pip_command(listing.skipped) or f"add files of {common_suffixes()}",
         )
     tree = SphinxTree(resolved, listing.files)
+    # The settings of Sphinx say how to read its pages, and are none themselves.
+    pages = tuple(file for file in listing.files if not tree.is_settings(file.id))
+    listing = replace(listing, files=pages)
     return FilesSource(readable(resolved.name) or "root", str(resolved), listing, tree)
 
 

@@ -108,7 +108,7 @@ class _ManReader:
         self._term_goes_on = False
         self._code: list[str] | None = None
         self._name = ""
-        self._rows: list[list[LinkedText]] | None = None
+        self._table: list[str] | None = None
         self._macros: dict[str, Callable[[list[str]], None]] = {
             **dict.fromkeys(("SH", "Sh"), lambda a: self._heading(1, a)),
             **dict.fromkeys(("SS", "Ss"), lambda a: self._heading(2, a)),
@@ -160,9 +160,8 @@ class _ManReader:
             self._text_of(self._mdoc([name, *map(_plain, arguments)]))
 
     def _text(self, line: str) -> None:
-        if self._rows is not None:
-            if "\t" in line or "|" in line:
-                self._rows.append([LinkedText(_plain(c)) for c in re.split(r"\t|\|", line)])
+        if self._table is not None:
+            self._table.append(line)
         elif self._code is not None:
             self._code.append(_plain(line))
         elif not line.strip():
@@ -171,7 +170,9 @@ class _ManReader:
             self._text_of(_plain(line).strip())
 
     def _text_of(self, text: str) -> None:
-        if self._code is not None:
+        if self._table is not None:
+            self._table.append(text)
+        elif self._code is not None:
             self._code.append(text)
         elif self._term_goes_on:
             self._lead = f"{self._lead} {text}".strip()
@@ -324,13 +325,39 @@ class _ManReader:
 
     def _open_table(self) -> None:
         self._end()
-        self._rows = []
+        self._table = []
 
     def _close_table(self) -> None:
-        if self._rows is not None:
-            rows, self._rows = self._rows, None
+        if self._table is not None:
+            lines, self._table = self._table, None
+            rows = [[LinkedText(_plain(cell)) for cell in row] for row in _table_rows(lines)]
             length = sum(len(cell.text) for row in rows for cell in row)
             self._add(lambda: self._builder.table(rows), length)
+
+
+def _table_rows(lines: list[str]) -> list[list[str]]:
+    """The cells of a table that ``tbl`` reads: options, the format up to a line that ends in a
+    full stop, then rows. A cell may go on over lines between ``T{`` and ``T}``."""
+    at = next((i for i, line in enumerate(lines) if line.rstrip().endswith(".")), -1)
+    given = re.search(r"tab\s*\((.)\)", " ".join(lines[: at + 1]))
+    separator = given[1] if given else "\t"
+    rows: list[list[str]] = []
+    inside = False
+    for line in lines[at + 1 :]:
+        if inside and not line.startswith("T}"):
+            rows[-1][-1] += f" {line.strip()}"
+            continue
+        cells = line.split(separator)
+        if inside:
+            rows[-1] += cells[1:]
+        elif line.strip() not in ("", "_", "="):
+            rows.append(cells)
+        else:
+            continue
+        inside = rows[-1][-1].strip() == "T{"
+        if inside:
+            rows[-1][-1] = ""
+    return [[cell.strip() for cell in row] for row in rows]
 
 
 def _plain(text: str) -> str:

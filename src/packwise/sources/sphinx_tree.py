@@ -195,6 +195,12 @@ class SphinxTree:
         documents = {one.document for one in exact or known}
         return documents.pop() if len(documents) == 1 else None
 
+    def is_settings(self, file_id: str) -> bool:
+        """Whether a file is the ``conf.py`` of a folder with pages, and not just some program."""
+        folder, name = posixpath.split(file_id)
+        pages = (posixpath.join(folder, f"index.{suffix}") for suffix in ("rst", "md", "txt"))
+        return name == "conf.py" and not self._ids.isdisjoint(pages)
+
     def _folder(self, document_id: str) -> str:
         """The folder of the ``conf.py`` that a document belongs to."""
         folder = posixpath.dirname(document_id)
