@@ -26,6 +26,11 @@ def spelling():
             "",
         ),
         (
+            "Use vaultic dev to start the ledger from the source tree.",
+            "How do I start the ledger from the source tree?",
+            "",
+        ),
+        (
             "You can disable colored output by setting NO_COLOR.",
             "How do I disable colored output?",
             "",
@@ -70,6 +75,9 @@ def test_a_statement_is_asked_for(spelling, sentence, question, holds):
     [
         "To do this, run the command below.",
         "To change it, use the second form.",
+        "You can install the ledger by simply running it.",
+        "To be sure of the result, run the command twice.",
+        "Use the numbers from 1 to the length of a list.",
         "To make a file non-executable, Vaultic turns off all its bits.",
         "This directory contains the files of the release.",
         "The server contains everything that is needed for it.",

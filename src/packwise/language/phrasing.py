@@ -15,22 +15,24 @@ _WORD = re.compile(r"[A-Za-z][\w'’.+/-]*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n\"“(>|*-]\s*)$")
 VERBS = frozenset(
     """
-    accept access activate add adjust allow apply archive assign attach avoid back block build call
-    cancel change check choose clean clear clone close collect combine commit compare compile
-    compress configure connect contribute control convert copy create customize debug declare
-    define delete deploy describe detect develop disable discard display distribute document
-    download edit embed enable encode encrypt escape evaluate exclude execute expand export expose
-    extend extract fetch filter find fix follow format generate get give grant group handle hide
-    host identify implement import improve include increase inherit initialize insert inspect
-    install integrate invoke join keep launch limit link list load lock log maintain make manage map
-    measure merge migrate mock modify monitor mount move open optimize order organize override pack
-    parse pass patch pin plan prepare prevent print process protect provide publish pull push query
-    quote read rebuild receive recover redirect reduce register release reload remove rename render
-    repair repeat replace report request reset resolve restart restore restrict retrieve return
-    revert review revoke rotate run save scale schedule search secure select send serialize serve
-    set share show sign skip sort specify split start stop store stream submit subscribe switch
-    tell test track train translate trigger troubleshoot tune turn undo uninstall update upgrade
-    upload use validate verify view watch wrap write
+    accept access activate add adjust allow apply archive assign attach authenticate automate avoid
+    back block build call cancel capture catch change check choose clean clear clone close collect
+    combine commit compare compile compress configure connect contribute control convert copy create
+    customize debug declare decrypt define delete deploy describe detect develop disable discard
+    display distribute document download edit embed enable encode encrypt escape evaluate exclude
+    execute expand export expose extend extract fetch filter find fix follow format generate get
+    give grant group handle hide host identify ignore implement import improve include increase
+    inherit initialize insert inspect install integrate invoke join keep launch limit link list load
+    lock log maintain make manage map measure merge migrate mock modify monitor mount move open
+    optimize order organize override pack parse pass patch perform pin plan prepare prevent print
+    process protect provide publish pull push query quote read rebuild receive record recover
+    redirect reduce refresh register release reload remove rename render repair repeat replace
+    report request reset resolve restart restore restrict retrieve return revert review revoke
+    rotate run save scale schedule search secure select send serialize serve set share show sign
+    silence skip sort specify split start stop store stream submit subscribe suppress switch
+    synchronize tag tell terminate test trace track train transfer transform translate trigger
+    troubleshoot tune turn undo uninstall unlock unpack update upgrade upload use validate verify
+    view watch wrap write
     """.split()
 )
 # As in "Format options": before a plural they are nouns as often as verbs.
@@ -38,9 +40,10 @@ _ALSO_NOUNS = frozenset(
     """
     access archive block build call change check clone control copy debug display document download
     escape export filter fix format group handle host import install limit link list load lock log
-    map mock monitor mount move order pack patch plan print process pull push query quote release
-    report request reset return review run scale schedule search set share show sign sort split
-    start stop store stream switch test track train trigger update upgrade upload use view watch
+    map mock monitor mount move order pack patch plan print process pull push query quote record
+    release report request reset return review run scale schedule search set share show sign sort
+    split start stop store stream switch tag test trace track train transfer trigger update upgrade
+    upload use view watch
     """.split()
 )
 # "Using applications" is no question that anyone asks.
@@ -60,7 +63,7 @@ VAGUE = frozenset(
     thing case point step answer question difference advantage option alternative output input
     return name key type object class function method section chapter page table figure image file
     purpose typically usually often also however thus so now then all any each every no not
-    middle left right top bottom new old base main latest
+    middle left right top bottom new old base main latest line lines row rows column columns steps
     """.split()
 )
 _DEFINITION = re.compile(
@@ -81,6 +84,9 @@ _NUMBER = re.compile(
 )
 """The number of a section: "7.8. What is a virtual package?"."""
 _POINTING = frozenset("this that these those it them about not no if etc etc.".split())
+_HELPERS = frozenset(
+    "is are was were do does did can could should would will may might must has have".split()
+)
 _ASKS = frozenset(
     "how what why when where which who whose can could do does did is are should will may".split()
 )
@@ -103,6 +109,8 @@ class Spelling:
     def within(self, word: str) -> str | None:
         """A word of a heading as it is written within a sentence; ``None`` if that is not seen.
         Words such as ``SQLite`` and ``config.py`` stay as they are."""
+        if word == "I":
+            return word
         if word.lower() in _SMALL:
             return word.lower()
         if not word[:1].isupper() or any(c.isupper() or c.isdigit() for c in word[1:]):
@@ -136,13 +144,21 @@ class Spelling:
         return next((form for form in forms if form in VERBS), None)
 
 
+def in_first_person(words: Iterable[str]) -> list[str]:
+    """The words of an instruction as the one who asks for it says them."""
+    own = {"your": "my", "yours": "mine", "yourself": "myself", "you": "I"}
+    return [own.get(word.lower(), word) for word in words]
+
+
 def question_from_heading(heading: str, spelling: Spelling) -> str | None:
     """The question that a section with this heading answers; ``None`` if that is not sure."""
     heading = _NUMBER.sub("", " ".join(heading.split()).rstrip(".:"))
     words = heading.split()
     if heading.endswith("?"):
         asks = words[0].lower() in _ASKS and 3 <= len(words) <= 16
-        asks = asks and not _POINTING.intersection(heading.lower().rstrip("?").split())
+        asked = set(heading.lower().rstrip("?").split())
+        asks = asks and not _POINTING.intersection(asked)
+        asks = asks and (words[0].lower() != "how" or bool(_HELPERS.intersection(asked)))
         rest = [spelling.within(word) for word in heading.rstrip("?").split()[1:]]
         asks = asks and None not in rest
         return f"{words[0].capitalize()} {' '.join(map(str, rest))}?" if asks else None
@@ -167,7 +183,7 @@ def question_from_heading(heading: str, spelling: Spelling) -> str | None:
     spelled = [spelling.within(word) for word in rest]
     if any(word is None for word in spelled):
         return None
-    return f"How do I {verb} {' '.join(map(str, spelled))}?"
+    return f"How do I {verb} {' '.join(in_first_person(map(str, spelled)))}?"
 
 
 def _is_object(verb: str, words: list[str], spelling: Spelling, ambiguous: bool) -> bool:

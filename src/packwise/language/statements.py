@@ -11,16 +11,27 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from packwise.language.phrasing import VAGUE, VERBS, Spelling, question_from_definition
+from packwise.language.phrasing import (
+    VAGUE,
+    VERBS,
+    Spelling,
+    in_first_person,
+    question_from_definition,
+)
 
 _POINTING = frozenset(
     """
     this that these those it them its their they he him his she her such above below following
     here there same one ones other others another previous former latter then also again so
-    we us our do something anything everything things myself foo bar baz
+    we us our do something anything everything things myself foo bar baz instead
+    simply by
     """.split()
 )
 """Words of a question that point to the text around the sentence."""
+_NOT_ASKED = frozenset(
+    "be do have let note summarize understand know keep also even easily simply just then".split()
+)
+"""Verbs of requests that no one makes alone."""
 _TODO = r"(?P<verb>[a-z]+)(?P<what> [^,;:()\[\]?!{}<>=\"“”]{3,70}?)"
 _ORDER = (
     r"(?:then )?(?:(?:simply|just|first|please) )?(?:you (?:can|could|may|must|should|will need to|"
@@ -84,9 +95,9 @@ def question_from_statement(sentence: str, spelling: Spelling) -> Question | Non
 
 
 def _how(found: re.Match[str], spelling: Spelling) -> Question | None:
-    verb, what = found["verb"], _mine(found["what"].split())
+    verb, what = found["verb"], in_first_person(found["what"].split())
     words = [word.lower().strip("'’.`") for word in what]
-    if verb not in VERBS or not 1 <= len(what) <= 9 or _POINTING.intersection(words):
+    if verb in _NOT_ASKED or not 1 <= len(what) <= 9 or _POINTING.intersection(words):
         return None
     if words[-1] in ("to", "of", "for", "the", "a", "and", "or", "i", "when", "if", "in", "from"):
         return None
@@ -98,16 +109,15 @@ def _how(found: re.Match[str], spelling: Spelling) -> Question | None:
     return Question(f"How do I {verb} {' '.join(what)}?")
 
 
+def _how_known(found: re.Match[str], spelling: Spelling) -> Question | None:
+    """After "Use it to" may come a verb, but also the value that something is set to."""
+    return _how(found, spelling) if found["verb"] in VERBS else None
+
+
 def _has_object(words: list[str]) -> bool:
     """Whether more is named than "a file" or "the value"."""
     plain = {"a", "an", "the", "my", "all", "some", "any", "new", "in", "on", "to", "of", "for"}
     return bool(set(words) - plain - VAGUE)
-
-
-def _mine(words: list[str]) -> list[str]:
-    """The words as the one who asks says them."""
-    own = {"your": "my", "yours": "mine", "yourself": "myself", "you": "I"}
-    return [own.get(word, word) for word in words]
 
 
 def _when(found: re.Match[str], spelling: Spelling) -> Question | None:
@@ -183,6 +193,10 @@ _Ask = Callable[[re.Match[str], Spelling], Question | None]
 _RULES: tuple[tuple[re.Pattern[str], _Ask], ...] = (
     (re.compile(rf"(?:In order to|To) {_TODO},? {_ORDER}"), _how),
     (re.compile(rf"If you (?:want|need|wish|would like) to {_TODO},? {_ORDER}"), _how),
+    (
+        re.compile(rf"(?:Use|Run|Call|Press|Click) [^,;:()]{{2,50}}? to {_TODO}(?:[.:]|, |$)"),
+        _how_known,
+    ),
     (re.compile(rf"You can (?:easily )?{_TODO} (?:by \w+ing|using|with the) "), _how),
     (
         re.compile(

@@ -20,7 +20,7 @@ from packwise.language.statements import question_from_statement
 
 _NOT_ASKED = re.compile(
     r"(?i)(?:^|[/_. -])(?:change|changes|changelog|news|history|licen[cs]e|copying|copyright|"
-    r"authors|contributors|thanks|todo|code[_-]of[_-]conduct|release[_-]?notes|index)(?:[/_. -]|$)"
+    r"authors|contributors|thanks|todo|code[_-]of[_-]conduct|release[_-]?notes)(?:[/_. -]|$)"
 )
 """Names of documents about which newcomers do not ask."""
 _OPTION = r"(?P<option>--(?!help\b|version\b)[a-z][a-z0-9-]{1,24}(?<=[a-z0-9]))(?![\w-])"

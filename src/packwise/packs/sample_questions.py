@@ -33,11 +33,13 @@ RULES = "samples-2"
 _KEPT = 6
 _MOST_ALIKE = 3
 """So many of them may begin with the same two words, more only if there are no others."""
+_MOST_OF_ONE = 2
+"""So many are asked of one document before it is the turn of others."""
 _READ_DOCUMENTS = 30
 _READ_PASSAGES = 1200
 """Passages that questions are made from: the first of each document, alike of all of them."""
 _FEWEST_PER_DOCUMENT = 4
-_FEWEST_ASKED, _MOST_ASKED = 7, 12
+_FEWEST_ASKED, _MOST_ASKED = 9, 12
 _PASSAGES_PER_QUESTION = 150
 """Passages of the store for each further question that is asked: asking takes a twentieth of the
 time of embedding them."""
@@ -92,32 +94,35 @@ def make_samples(store: Store, embedder: Embedder, settings: Settings) -> list[S
     library = Library(store, settings=settings, embedder=embedder)
     quick = Library(store, settings=replace(settings, answer_judge="words"), embedder=embedder)
     found: list[SampleQuestion] = []
-    begun: Counter[str] = Counter()
+    tally: Counter[str] = Counter()
     used: set[str] = set()
     asked = 0
-    for candidate in _varied(islice(made, tried), begun):
+    for candidate in _varied(islice(made, tried), tally):
         if len(found) == _KEPT or asked == most:
             break
         if candidate.passage.id in used or not _is_promising(quick, candidate):
             continue
         asked += 1
+        tally[candidate.passage.document] += 1
         answer = library.ask(candidate.question, synthesis=False)
         if answer.certainty == "likely" and _is_answered(answer, candidate):
             document = candidate.passage.document
             found.append(SampleQuestion(candidate.question, document, hashes[document]))
-            begun[_beginning(candidate)] += 1
+            tally[_beginning(candidate)] += 1
             used.add(candidate.passage.id)
     return found
 
 
-def _varied(made: Iterable[Candidate], begun: Mapping[str, int]) -> Iterator[Candidate]:
-    """The candidates, at the end those that begin like several that were kept."""
+def _varied(made: Iterable[Candidate], tally: Mapping[str, int]) -> Iterator[Candidate]:
+    """The candidates, at the end those that begin like several that were kept, or are from a
+    document that was asked about before."""
     later: list[Candidate] = []
     for candidate in made:
-        if begun[_beginning(candidate)] < _MOST_ALIKE:
-            yield candidate
-        else:
+        alike = tally[_beginning(candidate)] >= _MOST_ALIKE
+        if alike or tally[candidate.passage.document] >= _MOST_OF_ONE:
             later.append(candidate)
+        else:
+            yield candidate
     yield from later
 
 
