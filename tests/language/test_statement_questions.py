@@ -74,7 +74,7 @@ def test_a_statement_is_asked_for(spelling, sentence, question, holds):
     "sentence",
     [
         "To do this, run the command below.",
-        "To change it, use the second form.",
+        "To rotate these keys, use the second form.",
         "You can install the ledger by simply running it.",
         "To be sure of the result, run the command twice.",
         "Use the numbers from 1 to the length of a list.",
