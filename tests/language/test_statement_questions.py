@@ -75,6 +75,7 @@ def test_a_statement_is_asked_for(spelling, sentence, question, holds):
     [
         "To do this, run the command below.",
         "To rotate these keys, use the second form.",
+        "You can build the ledger by following these instructions.",
         "You can install the ledger by simply running it.",
         "To be sure of the result, run the command twice.",
         "Use the numbers from 1 to the length of a list.",

@@ -88,7 +88,9 @@ def question_from_statement(sentence: str, spelling: Spelling) -> Question | Non
     said = " ".join(sentence.split()).lstrip("-*• ")
     for pattern, ask in _RULES:
         if (found := pattern.match(said)) and (question := ask(found, spelling)):
-            unclear = question.rank and _UNCLEAR.search(said)
+            # What follows a colon is shown with the sentence that announces it.
+            announced = question.rank == 0 and said.endswith(":")
+            unclear = not announced and _UNCLEAR.search(said)
             return None if unclear or len(question.text) > LONGEST else question
     defined = question_from_definition(said, spelling)
     return Question(defined, rank=1) if defined else None
