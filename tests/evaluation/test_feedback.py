@@ -3,13 +3,15 @@
 import json
 import multiprocessing
 import shutil
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
+from packwise.answering.answer import EXTRACTIVE, VECTOR_SEARCH, Answer
 from packwise.cli import app
 from packwise.errors import DataError, StoreError
-from packwise.evaluation.answers import read_questions
+from packwise.evaluation.answers import outcome_of, read_questions
 from packwise.evaluation.calibration import gather_answers
 from packwise.evaluation.feedback import (
     Feedback,
@@ -187,3 +189,12 @@ def test_a_line_that_is_no_verdict_is_named(info):
         file.write('{"question": "q", "answer": "a", "verdict": "maybe"}\n')
     with pytest.raises(DataError, match=r"feedback\.jsonl:2"):
         load_feedback(feedback_path(info))
+
+
+def test_an_answer_of_several_parts_that_was_judged_right_stays_right(info):
+    text = "Keys last thirty days. [1]\n\nThe old one stays valid for a day. [2]"
+    save_feedback(info, Feedback("How long do keys last?", text, "right"))
+    (question,) = read_questions(feedback_path(info))
+    same = Answer(question.question, text, VECTOR_SEARCH, EXTRACTIVE, probability=0.9)
+    other = replace(same, text="Keys last a year. [1]\n\nThe old one stays valid for a day. [2]")
+    assert (outcome_of(question, same), outcome_of(question, other)) == ("right", "wrong")

@@ -5,7 +5,7 @@ import pytest
 from packwise.language.phrasing import Spelling, question_from_definition, question_from_heading
 
 TEXT = """
-You can register filters in two ways. Then open a shell on the server and run the tests; the
+You might register many filters in two ways. Then open a shell on the server and run the tests; the
 development server restarts. We copied the files, and Flask reads the config.py of an application.
 Each blueprint records operations. Such signals tell subscribers. It has autoescaping of templates.
 Some hosting platforms are cheap. In debug mode the server reloads. The context works like this.
@@ -26,10 +26,15 @@ def spelling():
         ("Registering Filters", "How do I register filters?"),
         ("How to Run the Tests", "How do I run the tests?"),
         ("Copying Files", "How do I copy files?"),
+        ("How to copy your files", "How do I copy my files?"),
+        ("Run tests", None),
         ("How the Context Works", "How does the context work?"),
         ("How signals work", "How do signals work?"),
         ("Opening the SQLite Server", "How do I open the SQLite server?"),
         ("Why is Flask small?", "Why is Flask small?"),
+        ("How Might I Open the Files?", "How might I open the files?"),
+        ("How Many Files?", None),
+        ("Where are these Files?", None),
         ("Where are Filters Tested?", None),
         ("Where are the Files?", "Where are the files?"),
         ("7.8. Where are the Files?", "Where are the files?"),
@@ -63,6 +68,7 @@ def test_a_heading_becomes_a_question_only_where_its_grammar_is_sure(spelling, h
         ("Quart is a reimplementation of Flask.", "What is Quart?"),
         ("Ada Lovelace was an English mathematician and writer.", "Who was Ada Lovelace?"),
         ("This is a set of operations.", None),
+        ("Lines 3-5 are the operations of a blueprint.", None),
         ("The sender is the application.", None),
         ("The first argument is the function to call.", None),
         ("A common example is a URL.", None),

@@ -9,9 +9,12 @@ from packwise.library import open_library
 from packwise.packs import sample_questions
 from packwise.packs.build import build_pack
 from packwise.packs.installed import install
+from packwise.packs.question_candidates import candidates
 from packwise.packs.sample_questions import load_samples
 from packwise.stores.locate import open_store
 from serving_world import client_of, key_ring
+
+HARBOURS = ("Brixham", "Larvik", "Skagen")
 
 
 def samples_of(pack):
@@ -35,6 +38,16 @@ def pack(tmp_path_factory):
     (base / "docs" / "verlauf.md").write_text(
         "# Verlauf\n\nDas Programm ist ein Werkzeug, und der Verlauf ist eine Liste der Schritte.\n"
     )
+    (base / "docs" / "options.md").write_text(
+        "# Options\n\n## --retry-limit COUNT\n\nHow often a failed copy is tried again before the"
+        " mirror gives up and writes a report.\n\n## --help\n\nShows this text and exits.\n\n"
+        "To verify a copied release, run `vault verify` in its folder.\n"
+    )
+    (base / "docs" / "ports.csv").write_text(
+        "harbour,country,depth,opened\nBrixham,England,9 m,1882-05-01\n"
+        "Larvik,Norway,14 m,1879-03-11\n"
+        "Skagen,Denmark,11 m,1907-10-20\n"
+    )
     build_pack([str(base / "docs")], str(base / "guide"))
     return base / "guide"
 
@@ -45,13 +58,48 @@ def test_every_question_is_answered_from_where_it_was_made(pack):
         "What is a signing key?",
         "How do I rotate the signing key?",
         "What is a mirror?",
+        "What does --retry-limit do?",
+        "How do I verify a copied release?",
+        *(f"What is the depth of {name}?" for name in HARBOURS),
+        *(f"When was {name} opened?" for name in HARBOURS),
     }
-    assert samples
+    assert len(samples) >= 4
+    assert len({sample.document for sample in samples}) >= 3
     with open_library(str(pack)) as library:
         for sample in samples:
             answer = library.ask(sample.question, synthesis=False)
             assert answer.certainty == "likely"
             assert answer.citations[0].document == sample.document
+
+
+def test_headings_sentences_options_and_rows_are_asked_for(pack):
+    with open_store(str(pack)) as store:
+        read = {
+            document.id: [passage for _, passage in store.document_passages(document.id)]
+            for document in store.documents()
+        }
+    made = {candidate.question: candidate for candidate in candidates(read, 10)}
+    assert {
+        "What is a mirror?",
+        "How do I rotate the signing key?",
+        "What does --retry-limit do?",
+        "How do I verify a copied release?",
+        "What is the depth of Skagen?",
+        "When was Larvik opened?",
+    } <= made.keys()
+    assert not [question for question in made if "--help" in question]
+    row = made["When was Larvik opened?"]
+    assert row.is_told("| Larvik | Norway | 14 m | 1879-03-11 |")
+    assert not row.is_told("| Skagen | Denmark | 11 m | 1907-10-20 |")
+    assert not row.is_told("Larvik is in Norway.")
+
+
+def test_licences_and_change_logs_are_not_asked_about(pack):
+    with open_store(str(pack)) as store:
+        passages = [passage for _, passage in store.document_passages("keys.md")]
+    assert list(candidates({"keys.md": passages}, 10))
+    for name in ("LICENSE", "CHANGES.md", "docs/changelog.rst", "Copyright.txt"):
+        assert not list(candidates({name: passages}, 10))
 
 
 def test_one_long_document_gives_as_many_questions_as_several(tmp_path):
@@ -92,7 +140,11 @@ def test_a_build_asks_again_only_after_changes(pack, tmp_path, monkeypatch):
 
 def test_a_pack_without_questions_or_with_broken_ones_works(pack, tmp_path):
     copy = shutil.copytree(pack, tmp_path / "guide")
-    for content in ("{", "[]", json.dumps({"rules": "samples-1", "questions": [1], "changed": 0})):
+    for content in (
+        "{",
+        "[]",
+        json.dumps({"rules": sample_questions.RULES, "questions": [1], "changed": 0}),
+    ):
         (copy / "sample_questions.json").write_text(content)
         assert samples_of(copy) == []
     (copy / "sample_questions.json").unlink()
@@ -114,7 +166,7 @@ def test_a_key_gets_only_questions_on_documents_it_sees(tenants_pack, tmp_path):
         {"question": f"What is {name}?", "document": name, "source_hash": ""}
         for name in ("acme/plan.md", "globex/plan.md")
     ]
-    content = {"rules": "samples-1", "changed": 0, "questions": rows}
+    content = {"rules": sample_questions.RULES, "changed": 0, "questions": rows}
     (copy / "sample_questions.json").write_text(json.dumps(content))
     ring, headers = key_ring(tmp_path, acme={"tenant": "acme"})
     with client_of(copy, keys=ring) as client:

@@ -191,7 +191,7 @@ def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
             parts.append(f"{f'{subject}: ' if subject else ''}{text} {marker}")
         elif subject:
             parts.append(f"{subject} {marker}\n\n{text}")
-        elif block.above and one_line(block.above) == lead:
+        elif block.above and one_line(block.above) == lead and "|" not in lead:
             parts.append(f"{lead} {marker}\n{rest}")
         else:
             parts.append(f"{text}\n\n{marker}")

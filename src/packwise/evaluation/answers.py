@@ -22,7 +22,7 @@ from packwise.candidates import Filter
 from packwise.errors import DataError
 from packwise.evaluation.calibration_metrics import Assessment, assess
 from packwise.evaluation.data import read_json_lines
-from packwise.evaluation.feedback import judged_questions, load_feedback
+from packwise.evaluation.feedback import judged_questions, load_feedback, without_markers
 from packwise.library import Library
 
 Outcome = Literal["right", "unsure", "wrong", "refused"]
@@ -189,7 +189,7 @@ def outcome_of(question: AnswerQuestion, answer: Answer) -> Outcome:
     """What became of a question, by its answer."""
     if answer.certainty == "not covered":
         return "refused"
-    if question.held_by(answer.text):
+    if question.held_by(without_markers(answer.text)):
         return "right"
     shown = "\n".join(citation.text for citation in answer.citations)
     unsure = answer.certainty == "unsure" and (not question.holds or question.held_by(shown))

@@ -13,24 +13,37 @@ from collections.abc import Iterable
 
 _WORD = re.compile(r"[A-Za-z][\w'’.+/-]*")
 _SENTENCE_START = re.compile(r"(?:^|[.!?:\n\"“(>|*-]\s*)$")
-_VERBS = frozenset(
+VERBS = frozenset(
     """
-    accept access activate add adjust allow apply archive assign attach avoid back block build call
-    cancel change check choose clean clear clone close collect combine commit compare compile
-    compress configure connect contribute control convert copy create customize debug declare
-    define delete deploy describe detect develop disable discard display distribute document
-    download edit embed enable encode encrypt escape evaluate exclude execute expand export expose
-    extend extract fetch filter find fix follow format generate get give grant group handle hide
-    host identify implement import improve include increase inherit initialize insert inspect
-    install integrate invoke join keep launch limit link list load lock log maintain make manage map
-    measure merge migrate mock modify monitor mount move open optimize order organize override pack
-    parse pass patch pin plan prepare prevent print process protect provide publish pull push query
-    quote read rebuild receive recover redirect reduce register release reload remove rename render
-    repair repeat replace report request reset resolve restart restore restrict retrieve return
-    revert review revoke rotate run save scale schedule search secure select send serialize serve
-    set share show sign skip sort specify split start stop store stream submit subscribe switch
-    tell test track train translate trigger troubleshoot tune turn undo uninstall update upgrade
-    upload use validate verify view watch wrap write
+    accept access activate add adjust allow apply archive assign attach authenticate automate avoid
+    back block build call cancel capture catch change check choose clean clear clone close collect
+    combine commit compare compile compress configure connect contribute control convert copy create
+    customize debug declare decrypt define delete deploy describe detect develop disable discard
+    display distribute document download edit embed enable encode encrypt escape evaluate exclude
+    execute expand export expose extend extract fetch filter find fix follow format generate get
+    give grant group handle hide host identify ignore implement import improve include increase
+    inherit initialize insert inspect install integrate invoke join keep launch limit link list load
+    lock log maintain make manage map measure merge migrate mock modify monitor mount move open
+    optimize order organize override pack parse pass patch perform pin plan prepare prevent print
+    process protect provide publish pull push query quote read rebuild receive record recover
+    redirect reduce refresh register release reload remove rename render repair repeat replace
+    report request reset resolve restart restore restrict retrieve return revert review revoke
+    rotate run save scale schedule search secure select send serialize serve set share show sign
+    silence skip sort specify split start stop store stream submit subscribe suppress switch
+    synchronize tag tell terminate test trace track train transfer transform translate trigger
+    troubleshoot tune turn undo uninstall unlock unpack update upgrade upload use validate verify
+    view watch wrap write
+    """.split()
+)
+# As in "Format options": before a plural they are nouns as often as verbs.
+_ALSO_NOUNS = frozenset(
+    """
+    access archive block build call change check clone control copy debug display document download
+    escape export filter fix format group handle host import install limit link list load lock log
+    map mock monitor mount move order pack patch plan print process pull push query quote record
+    release report request reset return review run scale schedule search set share show sign sort
+    split start stop store stream switch tag test trace track train transfer trigger update upgrade
+    upload use view watch
     """.split()
 )
 # "Using applications" is no question that anyone asks.
@@ -41,7 +54,7 @@ _SMALL = _DETERMINERS | frozenset(
     " behind between before after when if not".split()
 )
 # A subject with one of these words cannot be understood without the text around it.
-_VAGUE = frozenset(
+VAGUE = frozenset(
     """
     it he she they we you this that these those there here who what which its his her their our my
     your as if when while although because one some many most other others another same only both
@@ -50,6 +63,7 @@ _VAGUE = frozenset(
     thing case point step answer question difference advantage option alternative output input
     return name key type object class function method section chapter page table figure image file
     purpose typically usually often also however thus so now then all any each every no not
+    middle left right top bottom new old base main latest line lines row rows column columns steps
     """.split()
 )
 _DEFINITION = re.compile(
@@ -61,12 +75,18 @@ _PERSON = re.compile(
     r"\b\w*(?:ist|ician|ographer|actor|actress|writer|poet|singer|player|king|queen|president|"
     r"minister|politician|author|engineer|director|composer|painter|emperor|general|professor)\b"
 )
+_PLACEHOLDER = re.compile(r"(\w)\1+|[A-Z-]{6,}")
+"""As in "the VVV component" and "PATHPREFIX"."""
 _MECHANISM = re.compile(r"How (?P<what>.+?) (?P<verb>[Ww]orks?)")
 _NUMBER = re.compile(
     r"^(?:(?:chapter|section|part) (?:\d+(?:\.\d+)*|[ivx]+)|\d+(?:\.\d+)*)[.:)]? (?=\S)",
     re.IGNORECASE,
 )
 """The number of a section: "7.8. What is a virtual package?"."""
+_POINTING = frozenset("this that these those it them about not no if etc etc.".split())
+_HELPERS = frozenset(
+    "is are was were do does did can could should would will may might must has have".split()
+)
 _ASKS = frozenset(
     "how what why when where which who whose can could do does did is are should will may".split()
 )
@@ -89,6 +109,8 @@ class Spelling:
     def within(self, word: str) -> str | None:
         """A word of a heading as it is written within a sentence; ``None`` if that is not seen.
         Words such as ``SQLite`` and ``config.py`` stay as they are."""
+        if word == "I":
+            return word
         if word.lower() in _SMALL:
             return word.lower()
         if not word[:1].isupper() or any(c.isupper() or c.isdigit() for c in word[1:]):
@@ -101,6 +123,10 @@ class Spelling:
     def is_name(self, word: str) -> bool:
         """Whether the text never writes the word in lower case."""
         return word[:1].isupper() and not self._lower[word.lower()]
+
+    def is_capital(self, word: str) -> bool:
+        """Whether the text writes the word with a capital within a sentence."""
+        return self._capital[word] > 0
 
     def has_verb(self, verb: str, noun: str) -> bool:
         """Whether the text uses the word as a verb, with that noun after it."""
@@ -115,7 +141,13 @@ class Spelling:
         """The verb that a word in -ing comes from, if it is a well-known one."""
         stem = gerund.lower().removesuffix("ing")
         forms = (stem, f"{stem}e", stem[:-1] if stem[-2:-1] == stem[-1:] else "")
-        return next((form for form in forms if form in _VERBS), None)
+        return next((form for form in forms if form in VERBS), None)
+
+
+def in_first_person(words: Iterable[str]) -> list[str]:
+    """The words of an instruction as the one who asks for it says them."""
+    own = {"your": "my", "yours": "mine", "yourself": "myself", "you": "I"}
+    return [own.get(word.lower(), word) for word in words]
 
 
 def question_from_heading(heading: str, spelling: Spelling) -> str | None:
@@ -124,6 +156,9 @@ def question_from_heading(heading: str, spelling: Spelling) -> str | None:
     words = heading.split()
     if heading.endswith("?"):
         asks = words[0].lower() in _ASKS and 3 <= len(words) <= 16
+        asked = set(heading.lower().rstrip("?").split())
+        asks = asks and not _POINTING.intersection(asked)
+        asks = asks and (words[0].lower() != "how" or bool(_HELPERS.intersection(asked)))
         rest = [spelling.within(word) for word in heading.rstrip("?").split()[1:]]
         asks = asks and None not in rest
         return f"{words[0].capitalize()} {' '.join(map(str, rest))}?" if asks else None
@@ -131,23 +166,29 @@ def question_from_heading(heading: str, spelling: Spelling) -> str | None:
         return None
     if mechanism := _MECHANISM.fullmatch(heading):
         return _mechanism(mechanism["what"].split(), mechanism["verb"], spelling)
-    if words[0].lower() == "how" and words[1].lower() == "to" and len(words) > 3:
+    told_how = words[0].lower() == "how" and words[1].lower() == "to" and len(words) > 3
+    if told_how:
         words = words[2:]
     first, rest = words[0].lower(), words[1:]
-    verb = first if first in _VERBS else None
+    if _POINTING.intersection(word.lower() for word in rest):
+        return None
+    verb = first if first in VERBS else None
     if verb is None and first.endswith("ing"):
         verb = spelling.base_form(first)
-    if verb is None or not _is_object(verb, rest, spelling):
+        ambiguous = False
+    else:
+        ambiguous = first in _ALSO_NOUNS
+    if verb is None or not (told_how or _is_object(verb, rest, spelling, ambiguous)):
         return None
     spelled = [spelling.within(word) for word in rest]
     if any(word is None for word in spelled):
         return None
-    return f"How do I {verb} {' '.join(map(str, spelled))}?"
+    return f"How do I {verb} {' '.join(in_first_person(map(str, spelled)))}?"
 
 
-def _is_object(verb: str, words: list[str], spelling: Spelling) -> bool:
-    """Whether a verb with these words is a request: its object has an article or is a plural
-    that the text uses with the verb."""
+def _is_object(verb: str, words: list[str], spelling: Spelling, ambiguous: bool) -> bool:
+    """Whether a verb with these words is a request: its object has an article, or is a name or a
+    plural that the text uses with the verb."""
     first = words[0]
     if first.lower() in _DETERMINERS:
         return len(words) > 1
@@ -159,8 +200,11 @@ def _is_object(verb: str, words: list[str], spelling: Spelling) -> bool:
         # "Connect to a database": what follows the preposition needs its article as well.
         return first.lower() in ("to", "from", "with", "for", "on") and _is_phrase(words[1:])
     head = words[end - 1]
-    bare = len(words) == 1 and verb in _BROAD
-    return bool(nouns) and not bare and _is_plural(head) and spelling.has_verb(verb, head)
+    if len(words) == 1 and verb in _BROAD:
+        return False
+    if spelling.is_name(head) and not ambiguous:
+        return spelling.within(head) == head
+    return bool(nouns) and not ambiguous and _is_plural(head) and spelling.has_verb(verb, head)
 
 
 def _is_phrase(words: list[str]) -> bool:
@@ -186,14 +230,16 @@ def question_from_definition(sentence: str, spelling: Spelling) -> str | None:
         return None
     article, subject, verb = found["article"] or "", found["subject"], found["verb"]
     words = subject.split()
-    if _VAGUE.intersection(word.lower() for word in words) or _SMALL.intersection(words):
+    if VAGUE.intersection(word.lower() for word in words) or _SMALL.intersection(words):
         return None
-    if len(subject) < 3 or "_" in subject:
+    if len(subject) < 3 or "_" in subject or any(map(_PLACEHOLDER.fullmatch, words)):
         return None
     gerund = len(words) > 1 and words[0].lower().endswith("ing")
     if gerund or words[-1].lower().endswith(("ly", "ed")) or (article == "The" and len(words) < 2):
         return None
     names = all(word[:1].isupper() for word in words)
+    if verb in ("was", "were") and not (article or names):
+        return None
     asked = "What"
     if not article:
         if names and len(words) in (2, 3) and all(map(spelling.is_name, words)):
@@ -201,11 +247,14 @@ def question_from_definition(sentence: str, spelling: Spelling) -> str | None:
                 return None
             asked = "Who"
         first = spelling.within(words[0])
+        if len(words) == 1 and verb == "is" and spelling.is_capital(words[0]):
+            # Only a name has no article: "Click is a package", whatever the code writes.
+            first = words[0]
         if first is None:
             return None
         # Without an article a singular noun is not good English, unless it names a thing.
         singular = verb in ("is", "was") and first.islower() and not first.endswith("ing")
-        if singular and len(words) > 1:
+        if singular and (len(words) > 1 or _is_plural(first)):
             return None
         words[0] = first
     shown = f"{article.lower()} {' '.join(words)}".strip()

@@ -1,55 +1,53 @@
 """Questions that a store was seen to answer, for people and agents who do not know it yet.
 
-A build makes them from definitions and headings (``language/phrasing.py``), asks them, and keeps
-those with a likely answer from the place they were made from. No language model is needed. They
-lie beside a pack's manifest, those of another store in the home folder.
+A build makes them from headings, sentences, options and tables (``question_candidates.py``), asks
+them, and keeps those with a likely answer that comes from the same place and holds what was asked.
+No language model is needed. They lie beside a pack's manifest, those of another store in the home
+folder.
 """
 
 from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from itertools import islice, zip_longest
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from packwise.answering.answer import Answer
 from packwise.documents import Passage, content_hash
-from packwise.language.phrasing import (
-    Spelling,
-    question_from_definition,
-    question_from_heading,
-)
-from packwise.language.sentences import sentence_spans
 from packwise.library import Library
 from packwise.models.base import Embedder
+from packwise.packs.question_candidates import Candidate, candidates
 from packwise.settings import Settings, data_folder
-from packwise.stores.base import DocumentSummary, Store, StoreInfo, WriteSummary
+from packwise.stores.base import Store, StoreInfo, WriteSummary
 from packwise.stores.durable import PreparedFile, open_regular, writing
 from packwise.stores.pack.folder import SAMPLES
 
-RULES = "samples-1"
+RULES = "samples-2"
 """The version of how questions are made; those by other rules are made again."""
 
 _KEPT = 6
+_MOST_ALIKE = 3
+"""So many of them may begin with the same two words, more only if there are no others."""
+_MOST_OF_ONE = 2
+"""So many are asked of one document before it is the turn of others."""
 _READ_DOCUMENTS = 30
 _READ_PASSAGES = 1200
 """Passages that questions are made from: the first of each document, alike of all of them."""
-_FEWEST_PER_DOCUMENT = 3
-_MOST_ASKED = 12
-_FEWEST_ASKED = 4
-_PASSAGES_PER_QUESTION = 30
-"""Passages of the store for each further question that is asked: asking takes about a tenth of
-the time of embedding them."""
-_SEARCHED = 3
-"""Candidates that are searched for, per question that is asked: searching costs less."""
+_FEWEST_PER_DOCUMENT = 4
+_FEWEST_ASKED, _MOST_ASKED = 9, 12
+_PASSAGES_PER_QUESTION = 150
+"""Passages of the store for each further question that is asked: asking takes a twentieth of the
+time of embedding them."""
+_TRIED = 8
+"""Candidates that are searched for, per question that is asked: searching costs a fiftieth."""
 _CHANGED = 0.2
 """Questions are made again when more of the documents than this share have changed."""
 _MOST_BYTES = 1 << 20
-_OPENING = 60
-"""Characters of a definition by which it is found in an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +57,6 @@ class SampleQuestion:
     question: str
     document: str
     source_hash: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    question: str
-    passage: Passage
-    sentence: str = ""
 
 
 def update_samples(
@@ -95,91 +86,70 @@ def make_samples(store: Store, embedder: Embedder, settings: Settings) -> list[S
         key=lambda d: (d.pagerank, d.id),
     )
     hashes = {document.id: document.source_hash for document in best}
+    share = _READ_PASSAGES // max(len(best), 1)
+    read = {d.id: [passage for _, passage in store.document_passages(d.id)[:share]] for d in best}
     most = min(_MOST_ASKED, _FEWEST_ASKED + store.info().passages // _PASSAGES_PER_QUESTION)
+    tried = _TRIED * most
+    made = candidates(read, max(_FEWEST_PER_DOCUMENT, tried // max(len(best), 1)))
     library = Library(store, settings=settings, embedder=embedder)
-    promising = (
-        candidate
-        for candidate in islice(_candidates(store, best), _SEARCHED * most)
-        if _is_found(library, candidate)
-    )
+    quick = Library(store, settings=replace(settings, answer_judge="words"), embedder=embedder)
     found: list[SampleQuestion] = []
-    for candidate in islice(promising, most):
+    tally: Counter[str] = Counter()
+    used: set[str] = set()
+    asked = 0
+    for candidate in _varied(islice(made, tried), tally):
+        if len(found) == _KEPT or asked == most:
+            break
+        if candidate.passage.id in used or not _is_promising(quick, candidate):
+            continue
+        asked += 1
+        tally[candidate.passage.document] += 1
         answer = library.ask(candidate.question, synthesis=False)
-        if _is_answered(answer, candidate):
+        if answer.certainty == "likely" and _is_answered(answer, candidate):
             document = candidate.passage.document
             found.append(SampleQuestion(candidate.question, document, hashes[document]))
-        if len(found) == _KEPT:
-            break
+            tally[_beginning(candidate)] += 1
+            used.add(candidate.passage.id)
     return found
 
 
-def _is_found(library: Library, candidate: _Candidate) -> bool:
-    """Whether the best passage is of the section that the question was made from."""
-    hits = library.search(candidate.question, 1).hits
-    return bool(hits) and _place(hits[0].passage) == _place(candidate.passage)
+def _varied(made: Iterable[Candidate], tally: Mapping[str, int]) -> Iterator[Candidate]:
+    """The candidates, at the end those that begin like several that were kept, or are from a
+    document that was asked about before."""
+    later: list[Candidate] = []
+    for candidate in made:
+        alike = tally[_beginning(candidate)] >= _MOST_ALIKE
+        if alike or tally[candidate.passage.document] >= _MOST_OF_ONE:
+            later.append(candidate)
+        else:
+            yield candidate
+    yield from later
+
+
+def _beginning(candidate: Candidate) -> str:
+    return " ".join(candidate.question.split()[:2])
+
+
+def _is_promising(quick: Library, candidate: Candidate) -> bool:
+    """Whether the question is found in its section, and answered by a reader that is ten times
+    faster and less sure."""
+    hits = quick.search(candidate.question, 1).hits
+    if not hits or _place(hits[0].passage) != _place(candidate.passage):
+        return False
+    return _is_answered(quick.ask(candidate.question, synthesis=False), candidate)
+
+
+def _is_answered(answer: Answer, candidate: Candidate) -> bool:
+    """Whether an answer comes from where the question was made, and holds what was asked."""
+    if not answer.citations:
+        return False
+    first = answer.citations[0]
+    same = (first.document, *first.section_path) == _place(candidate.passage)
+    return same and candidate.is_told(answer.text)
 
 
 def _place(passage: Passage) -> tuple[str, ...]:
     return (passage.document, *passage.section_path)
-
-
-def _candidates(store: Store, documents: Sequence[DocumentSummary]) -> Iterator[_Candidate]:
-    """The first question of each document, then the second ones; each question once."""
-    share = _READ_PASSAGES // max(len(documents), 1)
-    most = max(_FEWEST_PER_DOCUMENT, _SEARCHED * _MOST_ASKED // max(len(documents), 1))
-    read = {
-        d.id: [passage for _, passage in store.document_passages(d.id)[:share]] for d in documents
-    }
-    spelling = Spelling(passage.text for passages in read.values() for passage in passages)
-    seen: set[str] = set()
-    made = [list(_of_document(read[d.id], spelling))[:most] for d in documents]
-    for row in zip_longest(*made):
-        for candidate in row:
-            if candidate is not None and candidate.question.casefold() not in seen:
-                seen.add(candidate.question.casefold())
-                yield candidate
-
-
-def _of_document(passages: Sequence[Passage], spelling: Spelling) -> Iterator[_Candidate]:
-    """Definitions and headings in turn."""
-    definitions = list(_definitions(passages, spelling))
-    headings = list(_headings(passages, spelling))
-    for pair in zip_longest(definitions, headings):
-        yield from (candidate for candidate in pair if candidate is not None)
-
-
-def _definitions(passages: Sequence[Passage], spelling: Spelling) -> Iterator[_Candidate]:
-    for passage in passages:
-        if passage.lang not in ("", "en"):
-            continue
-        for start, end in sentence_spans(passage.text):
-            sentence = passage.text[start:end]
-            if 30 <= len(sentence) <= 300:
-                question = question_from_definition(sentence, spelling)
-                if question is not None:
-                    yield _Candidate(question, passage, " ".join(sentence.split()))
-
-
-def _headings(passages: Sequence[Passage], spelling: Spelling) -> Iterator[_Candidate]:
-    seen: set[str] = set()
-    for passage in passages:
-        heading = passage.header
-        if not heading or heading in seen or passage.lang not in ("", "en"):
-            continue
-        seen.add(heading)
-        question = question_from_heading(heading, spelling)
-        if question is not None:
-            yield _Candidate(question, passage)
-
-
-def _is_answered(answer: Answer, candidate: _Candidate) -> bool:
-    """Whether an answer is likely and comes from where the question was made from."""
-    if answer.certainty != "likely" or not answer.citations:
-        return False
-    if candidate.sentence:
-        return candidate.sentence[:_OPENING] in " ".join(answer.text.split())
-    first = answer.citations[0]
-    return (first.document, *first.section_path) == _place(candidate.passage)
 
 
 def samples_path(info: StoreInfo) -> Path:

@@ -135,7 +135,36 @@ def test_dates_in_a_table_stay_on_one_line(shown):
     expect(cells.nth(0)).to_have_css("white-space", "normal")
 
 
-def test_a_term_and_its_definition_on_two_lines_are_both_marked(chromium):
+@pytest.mark.parametrize(
+    ("answer", "text", "question", "quote"),
+    [
+        pytest.param(
+            "shadow /etc/shadow is readable (by this group). [1]",
+            "src\nSource.\n\nshadow\n/etc/shadow is readable (by this group).",
+            "What is the group shadow for?",
+            "shadow\n/etc/shadow is readable (by this group).",
+            id="a-term-and-its-definition-on-two-lines",
+        ),
+        pytest.param(
+            "The spool holds work that waits until\n\n9 it has been done. [1]\n\nElse. [2]",
+            "Purpose\n\nThe spool holds work that waits until\n\n9 it has been done.\n\nEnd.",
+            "What does the spool hold?",
+            "The spool holds work that waits until\n\n9 it has been done.",
+            id="a-sentence-that-a-page-break-cuts",
+        ),
+        pytest.param(
+            "no | name | made | released | end [1]\n--- | --- | --- | --- | ---\n"
+            "13 | Trixie | 2023-06-10 | 2025-08-09 | 2028-08-09\n"
+            "12 | Bookworm | 2021-08-14 | 2023-06-10 | 2026-07-11",
+            "13 | Trixie | 2023-06-10 | 2025-08-09 | 2028-08-09\n"
+            "12 | Bookworm | 2021-08-14 | 2023-06-10 | 2026-07-11",
+            "When was Bookworm released?",
+            "12 | Bookworm | 2021-08-14 | 2023-06-10 | 2026-07-11",
+            id="the-asked-row-of-a-table-cited-in-its-head",
+        ),
+    ],
+)
+def test_all_of_what_a_citation_supports_is_marked(chromium, answer, text, question, quote):
     source = (Path(packwise.__file__).parent / "serving/page/evidence.js").read_text("utf-8")
     page = chromium.new_page()
     try:
@@ -144,16 +173,8 @@ def test_a_term_and_its_definition_on_two_lines_are_both_marked(chromium):
               const url = "data:text/javascript," + encodeURIComponent(source);
               return (await import(url)).evidence(answer, citation, question);
             }""",
-            [
-                source,
-                "shadow /etc/shadow is readable (by this group). [1]",
-                {
-                    "marker": 1,
-                    "text": "src\nSource.\n\nshadow\n/etc/shadow is readable (by this group).",
-                },
-                "What is the group shadow for?",
-            ],
+            [source, answer, {"marker": 1, "text": text}, question],
         )
     finally:
         page.close()
-    assert found["quote"] == "shadow\n/etc/shadow is readable (by this group)."
+    assert found["quote"] == quote

@@ -207,7 +207,7 @@ export function mount(root, page) {
       : `Answers come from its ${plural(store.documents, "document")}, with their sources.`;
     const asked = store.questions ?? [];
     clear(examples, asked.length ? el("span", { class: "soft" }, "Try") : null,
-      asked.slice(0, 4).map((text) => el("button", { type: "button", class: "example", onclick: () => begin(text) }, text)));
+      asked.map((text) => el("button", { type: "button", class: "example", onclick: () => begin(text) }, text)));
   }
 
   return {

@@ -2,6 +2,7 @@
 // in it. And the sources of an answer numbered in the order in which it cites them.
 
 const MARKER = /\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]/g;
+const RULING = /^[\s|:-]*-{3,}[\s|:-]*$/m;
 const LEAST = 0.34;
 
 /** The answer with its sources numbered from 1 in the order of citation, and all other passages
@@ -51,19 +52,23 @@ export function renumber(text, numbers, known = null) {
 const words = (text) => text.toLowerCase().match(/[\p{L}\p{N}][\p{L}\p{N}.'’-]*[\p{L}\p{N}]|[\p{L}\p{N}]/gu) ?? [];
 const telling = (text) => new Set(words(text).filter((word) => word.length > 3 || /\p{N}/u.test(word)));
 
-/** The claims of an answer that cite a marker: the text before the marker in its line, and the
- * lines of a table or list that the marker closes. */
+/** The claims of an answer that cite a marker: all text since the marker before it, then only the
+ * paragraph, table or list that the marker closes. */
 function claims(answer, marker) {
   const found = [];
-  let before = "";
+  let since = [];
   for (const block of answer.split(/\n{2,}/)) {
     let from = 0;
     for (const mark of block.matchAll(MARKER)) {
-      const text = block.slice(from, mark.index).trim();
+      // A marker in the head of a table stands for all of its rows.
+      const text = RULING.test(block) ? block.replace(MARKER, "") : block.slice(from, mark.index).trim();
       from = mark.index + mark[0].length;
-      if (mark[1].split(",").map(Number).includes(marker)) found.push(text || before);
+      const said = text ? [...since, text] : since;
+      if (mark[1].split(",").map(Number).includes(marker)) found.push(said.join("\n\n"), said.at(-1));
+      since = [];
     }
-    before = block;
+    const rest = block.slice(from).trim();
+    if (rest && !(from && RULING.test(block))) since.push(rest);
   }
   return found.filter(Boolean).map((text) => text.replace(/^[\s\-*•>]+/, ""));
 }
@@ -87,12 +92,14 @@ export function evidence(answer, citation, question) {
     }
   }
   const wanted = telling(`${made.join(" ")} ${short}`);
-  for (const word of telling(question)) if (made.some((claim) => claim.includes("|"))) wanted.add(word);
+  const asked = made.some((claim) => claim.includes("|")) ? telling(question) : new Set();
+  for (const word of asked) wanted.add(word);
   let best = { score: 0, text: "" };
   for (const unit of units(citation.text)) {
     const held = new Set(words(unit));
     const common = [...wanted].filter((word) => held.has(word)).length;
-    const score = (common / Math.max(1, Math.min(wanted.size, held.size))) + (short && unit.includes(short) ? 1 : 0);
+    const named = [...asked].filter((word) => held.has(word)).length / Math.max(1, asked.size);
+    const score = common / Math.max(1, Math.min(wanted.size, held.size)) + named + (short && unit.includes(short) ? 1 : 0);
     if (score > best.score) best = { score, text: unit };
   }
   return best.score >= LEAST ? { quote: best.text, short: within(best.text, short) } : { quote: "", short: "" };
