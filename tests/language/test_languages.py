@@ -204,7 +204,7 @@ def test_question_words_are_not_looked_for():
 
 
 @pytest.mark.parametrize(
-    "lang, question, other",
+    ("lang", "question", "other"),
     [
         ("de", "Darf man jemanden foltern?", "Foltern"),
         ("fr", "Peut-on torturer quelqu'un ?", "torturer"),
