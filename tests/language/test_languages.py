@@ -203,6 +203,21 @@ def test_question_words_are_not_looked_for():
     assert parse_question("Who wrote it?", "en").answer is AnswerKind.PERSON
 
 
+@pytest.mark.parametrize(
+    ("lang", "question", "other"),
+    [
+        ("de", "Darf man jemanden foltern?", "Foltern"),
+        ("fr", "Peut-on torturer quelqu'un ?", "torturer"),
+        ("es", "¿Puede alguien torturar?", "torturar"),
+        ("ru", "Можно ли пытать?", "ли пытать"),
+        ("ar", "هل يجوز تعذيب؟", "تعذيب"),
+        ("zh", "是否 酷刑", "酷刑"),
+    ],
+)
+def test_words_that_only_make_a_question_are_not_looked_for(lang, question, other):
+    assert list(parse_question(question, lang).weights) == terms(other, lang)
+
+
 def test_a_german_noun_is_not_a_sure_name():
     found = {name.text: name.sure for name in names_in("Ich sah das Haus und Anna Berg.", "de")}
     assert found == {"Ich": False, "Haus": False, "Anna Berg": True}

@@ -19,6 +19,7 @@ from packwise.retrieval.calibration import (
     load_calibration,
     parse,
     signs,
+    topic_similarity,
 )
 from packwise.settings import Settings
 from packwise.stores.base import TermStatistics
@@ -242,3 +243,19 @@ def test_the_default_calibration_states_its_data_and_error():
     assert facts["held_out"]["ece"] <= 0.05
     assert "SQuAD" in facts["data"]
     assert parse(default_calibration().as_dict(), "x") == default_calibration()
+
+
+def test_the_endings_of_a_japanese_question_do_not_count():
+    passage = hit("何人も、拷問又は残虐な刑罰を受けることはない。", title="第5条")
+    statistics = TermStatistics(30, 40.0, {"拷問": 1})
+    assert topic_similarity("拷問は許されるか", [passage], statistics, "ja") > 0.5
+    assert topic_similarity("航空券はいくらですか", [passage], statistics, "ja") < 0.5
+
+
+def test_a_passage_of_a_large_store_has_to_hold_more_of_the_question():
+    passage, known = hit("Das Wasser ist kalt."), {"wass": 2, "berg": 2, "wolk": 2}
+    small, large = (
+        topic_similarity("Wasser Berge Wolken", [passage], TermStatistics(n, 40.0, known), "de")
+        for n in (15, 5000)
+    )
+    assert small > 0.5 > large

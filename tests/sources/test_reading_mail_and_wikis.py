@@ -163,3 +163,16 @@ def test_an_article_in_a_file_of_its_own_is_read(folder, opened, blocks):
     assert document.sections[-1].path == ("Use",)
     at = document.text.index("two")
     assert document.place(at, at + 3) == "line 5"
+
+
+def test_dates_in_templates_stay_and_a_caption_is_a_paragraph_of_its_own(folder, opened):
+    text = (
+        "[[Image:G.jpg|thumb|Washington at [[Fort Le Boeuf]] in 1753]]\n"
+        "He was born on {{OldStyleDate|February 22,|1732|February 11}} in [[Virginia]].\n\n"
+        "He died on {{death date|1799|12|14|df=yes}}.{{Update|date=June 2011}}\n"
+    )
+    assert opened(folder({"G.wiki": text})).documents["G.wiki"].text.split("\n\n") == [
+        "Washington at Fort Le Boeuf in 1753",
+        "He was born on February 22, 1732 in Virginia.",
+        "He died on 1799-12-14.",
+    ]

@@ -25,7 +25,8 @@ class Language:
     """One language. ``stemmer`` is the name of its Snowball algorithm, if there is one; with
     ``letters``, a word is indexed by so many of its first letters.
 
-    ``questions`` holds the words and phrases that ask, with what they ask for.
+    ``questions`` holds the words and phrases that ask, with what they ask for, ``asking`` further
+    words that only make a question.
     """
 
     code: str
@@ -35,6 +36,7 @@ class Language:
     letters: int = 0
     stop_words: frozenset[str] = frozenset()
     questions: tuple[tuple[str, Asked], ...] = ()
+    asking: tuple[str, ...] = ()
 
 
 # The language of a text that does not say which it is, by script.
@@ -90,6 +92,7 @@ def _language(code: str, row: Mapping[str, Any]) -> Language:
             for asked in _KINDS
             for word in row.get(asked, "").split()
         ),
+        tuple(row.get("asking", "").split()),
     )
 
 

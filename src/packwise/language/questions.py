@@ -260,8 +260,10 @@ def parse_question(text: str, lang: str = "") -> ParsedQuestion:
 def question_words(lang: str) -> frozenset[str]:
     """The index terms of a language that only say that something is asked."""
     language = languages().get(lang)
-    listed = language.questions if language else ()
-    return frozenset(term for phrase, _ in listed for term in terms(phrase, lang))
+    if language is None:
+        return frozenset()
+    listed = (*language.asking, *(phrase for phrase, _ in language.questions))
+    return frozenset(term for phrase in listed for term in terms(phrase, lang))
 
 
 @lru_cache(maxsize=1024)

@@ -65,7 +65,7 @@ def articles(file: SourceFile) -> Iterator[Entry]:
                 address = f"{url}/{name.replace(' ', '_')}" if url else ""
                 yield Item(
                     id=f"{file.prefix}{name}",
-                    source_hash=hashed(text.encode("utf-8", "replace"), "wiki-2", name, address),
+                    source_hash=hashed(text.encode("utf-8", "replace"), "wiki-3", name, address),
                     location=f"{file.label}: {name}",
                     load=partial(_load, text, name, file.prefix, address),
                 )

@@ -91,6 +91,8 @@ class _Wikitext:
             if after > at and (part.startswith(("{|", "==")) or _LIST.match(part)):
                 break
             after += 1
+            if _is_picture(part):  # its caption is not the beginning of the text below
+                break
         self._builder.paragraph(self._span(" ".join(map(str.strip, lines[at:after]))))
         return max(after, at + 1)
 
@@ -175,6 +177,10 @@ class _Wikitext:
             return ""
         if name in ("convert", "cvt") and len(parts) > 2:
             return " ".join(parts[1:3])
+        if "date" in name and "=" not in name:
+            given = [part for part in parts[1:] if part and "=" not in part]
+            numbers = all(part.isdigit() for part in given)
+            return "-".join(part.zfill(2) for part in given[:3]) if numbers else " ".join(given[:2])
         argument = _WORDS.get(name)
         return parts[argument] if argument and len(parts) > argument else ""
 
@@ -228,3 +234,15 @@ class _Wikitext:
     def _plain(self, text: str) -> str:
         text = unescape(_TAG.sub("", _QUOTES.sub("", text)))
         return _MARKED.sub(lambda mark: self._codes[int(mark[1])][1], text)
+
+
+def _is_picture(line: str) -> bool:
+    """Whether a line holds a picture, with its caption, and nothing else."""
+    if not (line.startswith("[[") and line.endswith("]]") and _FILES.match(line[2:])):
+        return False
+    depth = 0
+    for mark in re.finditer(r"\[\[|\]\]", line):
+        depth += 1 if mark[0] == "[[" else -1
+        if not depth:
+            return mark.end() == len(line)
+    return False
