@@ -103,13 +103,19 @@ def squad(folder: Path, name: str) -> Iterator[dict[str, Any]]:
 
 
 def tatqa(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """TAT-QA, each question within its own document."""
+    """TAT-QA, each question within its own document, and half of them in another one too, which
+    seems to answer it and does not."""
     rows = [json.loads(line) for line in (data("tatqa") / "questions.jsonl").open()]
     rows = rows[::2]
+    rows = rows[:: max(1, len(rows) // TATQA_QUESTIONS)]
     with Recorder(tatqa_pack(folder)) as recorder:
-        for row in rows[:: max(1, len(rows) // TATQA_QUESTIONS)]:
+        for i, row in enumerate(rows):
             where = Filter(documents=(f"{row['document']}.md",))
             yield recorder.row(name, row["question"], {"holds": [row["answers"]]}, where)
+            other = rows[(i + len(rows) // 2) % len(rows)]["document"]
+            if i % 2 and other != row["document"]:
+                where = Filter(documents=(f"{other}.md",))
+                yield recorder.row(name, row["question"], {"holds": []}, where)
 
 
 def tatqa_pack(folder: Path) -> str:

@@ -140,6 +140,8 @@ def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
     """The blocks, those that stand near the best one with all that is between them; a short one
     with what is around it."""
     best = chosen[0]
+    if best.kind is PartKind.ROW:
+        return list(chosen)  # Rows are shown under their column names.
     near = [block for block in chosen if block.source is best.source]
     whole = hull(near) if len(near) > 1 else best
     if whole.end - whole.start > STRETCH:
