@@ -119,10 +119,16 @@ def test_the_adapter_works_with_a_bound_login(database, shop, login):
 
 
 def test_a_login_that_is_unbound_has_no_access_left(database, shop, login):
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE own (id integer)")
+        connection.execute(f"GRANT SELECT ON own TO {login}")
     bind_login(database.url, login, ["acme"])
     unbind_login(database.url, login)
     assert bound_logins(database.url) == {}
     with connect(database, login) as connection:
+        connection.execute("SELECT * FROM own")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT packwise_words('x')")
         connection.execute("SET packwise.tenants = '{acme,rival}'")
         for table in TABLES:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
