@@ -115,6 +115,7 @@ def init_nodes(url: str, schema: NodesSchema) -> list[str]:
             SchemaStep(1, "knowledge nodes", lambda connection: _create(connection, schema)),
             SchemaStep(2, "keys by data set", _keys_by_data_set),
             SchemaStep(3, "faster search", _replace_functions),
+            SchemaStep(4, "faster search of small tenants", _replace_functions),
         )
         return migrate(connection, "nodes", steps, pool.location, path)
 
@@ -258,7 +259,8 @@ def _keys_by_data_set(connection: Connection) -> None:
 
 
 def _replace_functions(connection: Connection) -> None:
-    """Step 3: searches compute the relevance without a look at each node, and count once."""
+    """Step 3: searches compute the relevance without a look at each node, and count once. Step 4:
+    they ask for the tenants with less work."""
     connection.execute(load_sql(__name__, "old_functions"))
     settings = dict(connection.execute("SELECT name, value FROM packwise_settings").fetchall())
     create_functions(connection, settings)
@@ -276,7 +278,12 @@ def create_functions(connection: Connection, settings: dict[str, str]) -> None:
     }
     for name in _FUNCTIONS:
         connection.execute(load_sql(__name__, name, **values))
-    grant_nodes(connection, settings["role"])
+    # A function that was dropped for another has lost what logins were granted.
+    bound = connection.execute(
+        "SELECT rolname FROM pg_roles WHERE rolname IN (SELECT role_name FROM knowledge_bindings)"
+    )
+    for role in (settings["role"], *(login for (login,) in bound.fetchall())):
+        grant_nodes(connection, role)
 
 
 def grant_nodes(connection: Connection, role: str) -> None:

@@ -173,12 +173,13 @@ class PostgresPool:
         with translated_errors(self.location):
             return self._connector.connect()
 
-    def shares_sessions(self) -> bool:
-        """Whether a pooler lends one session to two connections, as in transaction mode. Then a
-        connection can hold neither a lock nor a search path."""
-        with closing(self.dedicated()) as one, closing(self.dedicated()) as other:
-            seen = [{_session(connection) for _ in range(3)} for connection in (one, other)]
-        return not seen[0].isdisjoint(seen[1])
+    def shares_session(self, connection: Connection) -> bool:
+        """Whether a pooler lends the session of a connection to others too, as in transaction
+        mode. Then the connection can hold neither a lock nor a search path."""
+        if not is_pooled(connection):
+            return False
+        with closing(self.dedicated()) as other:
+            return any(_session(connection) == _session(other) for _ in range(5))
 
     def close(self) -> None:
         """Close the idle connections now, and the others when they are returned."""

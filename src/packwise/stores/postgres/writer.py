@@ -25,7 +25,7 @@ from packwise.stores.checks import (
 from packwise.stores.entity_extraction import check_extractions, current_rules
 from packwise.stores.lifecycle import CommitPlan, StagedBuild
 from packwise.stores.postgres.commit import apply_plan, build_vector_index
-from packwise.stores.postgres.connections import Connection, PostgresPool, is_pooled
+from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import SchemaStep, load_sql, migrate, require_vector
 from packwise.stores.postgres.rows import from_postgres, read_state, to_postgres
@@ -208,7 +208,7 @@ class PostgresWriter(StagedBuild):
     def _begin(self, connection: Connection, allow_mismatch: bool) -> None:
         from psycopg import IsolationLevel
 
-        if is_pooled(connection) and self._pool.shares_sessions():
+        if self._pool.shares_session(connection):
             raise UsageError(
                 f"{self._location} is a pooler that shares sessions, and a build locks the store"
                 " for as long as it runs",
