@@ -8,6 +8,7 @@ from nodes_world import DIM, field
 
 from packwise.errors import StoreError
 from packwise.nodes.bindings import bind_login, bound_logins, unbind_login
+from packwise.nodes.schema import NodesSchema, init_nodes
 from postgres_servers import server
 
 TABLES = "nodes groups postings terms totals".split()
@@ -118,11 +119,31 @@ def test_the_adapter_works_with_a_bound_login(database, shop, login):
     assert len(adapter.get_nodes("rival")) == 1
 
 
+def test_a_bound_login_works_on_after_functions_were_replaced(database, shop, login):
+    bind_login(database.url, login, ["acme"])
+    with database.connect() as connection:
+        connection.execute("DELETE FROM packwise_migrations WHERE version > 2")
+        connection.execute(
+            "DROP FUNCTION packwise_vector_leg(vector, bigint, integer, text[], text[], text[],"
+            " boolean)"
+        )
+    assert init_nodes(database.url, NodesSchema()) != []
+    adapter = database.adapter(url_of(database, login))
+    assert adapter.hybrid_search("customer email", None, ["acme"])[0].node.tenant_id == "acme"
+    assert adapter.hybrid_search("secret", None, ["rival"]) == []
+
+
 def test_a_login_that_is_unbound_has_no_access_left(database, shop, login):
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE own (id integer)")
+        connection.execute(f"GRANT SELECT ON own TO {login}")
     bind_login(database.url, login, ["acme"])
     unbind_login(database.url, login)
     assert bound_logins(database.url) == {}
     with connect(database, login) as connection:
+        connection.execute("SELECT * FROM own")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("SELECT packwise_words('x')")
         connection.execute("SET packwise.tenants = '{acme,rival}'")
         for table in TABLES:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

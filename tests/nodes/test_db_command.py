@@ -182,6 +182,7 @@ def test_the_commands_from_init_to_search(live, tmp_path):
             "knowledge nodes",
             "keys by data set",
             "faster search",
+            "faster search of small tenants",
         ]
         again = packwise("db", "init", schema.url, "--dim", 384, "--role", schema.role)
         assert "nothing to do" in again.stdout

@@ -58,6 +58,27 @@ def test_nodes_are_listed_shown_and_removed(run, shop, database):
     assert len(shop.get_nodes("acme")) == 3
 
 
+def test_nothing_is_removed_for_an_id_that_is_missing_or_ambiguous(run, shop, database):
+    nodes = [field("acme", f"{name} ids", node_key="1", dataset_name=name) for name in ("a", "b")]
+    shop.add_nodes(nodes)
+    for ids, said in ((("1", "2"), "has no node '2'"), (("1",), "data sets 'a' and 'b'")):
+        refused = run("delete", database.url, *ids, "--tenant", "acme", code=1)
+        assert said in str(refused.exception)
+    assert len(shop.get_nodes("acme")) == 7
+    run("delete", database.url, "1", "--tenant", "acme", "--dataset", "b")
+    assert [n.dataset_name for n in shop.get_nodes("acme") if n.node_key == "1"] == ["a"]
+
+
+def test_an_empty_result_says_so(run, shop, database):
+    for command in (("list",), ("fields", "x"), ("examples", "x"), ("search", "x")):
+        name, *query = command
+        assert run(name, database.url, *query, "--tenant", "nobody").stdout == "nothing found\n"
+    empty = run("schema", database.url, "x", "--tenant", "nobody")
+    assert empty.stdout == ""
+    assert "packwise db introspect" in empty.stderr
+    assert "no login is bound" in run("bind", database.url).stdout
+
+
 def test_fields_examples_and_a_schema_are_found(run, shop, database):
     url = database.url
     found = data(run("fields", url, "customer email", "--tenant", "acme", "-k", 2, "--json"))
@@ -104,7 +125,7 @@ def test_sizes_and_growth_are_shown(run, shop, database):
         lambda: data(run("stats", database.url, "--json"))["nodes"] >= 200,
         "the server counts the nodes, before it analyses the table",
     )
-    assert re.search("bytes a day since", run("stats", database.url).stdout)
+    assert re.search("growth a day since", run("stats", database.url).stdout)
 
 
 def test_judged_queries_are_measured(run, shop, database, tmp_path):
@@ -157,17 +178,25 @@ def test_options_that_differ_from_the_tables_are_an_error(run, shop, database):
     assert "nothing to do" in run("init", database.url).stdout
 
 
-def test_dropping_the_nodes_leaves_passages_alone(run, shop, database):
+def test_dropping_the_nodes_leaves_what_is_not_theirs_alone(run, shop, database):
     assert run("drop", database.url, code=1).exit_code == 1  # nobody said yes
     assert len(shop.get_nodes("acme")) == 5
+    with database.connect() as connection:
+        connection.execute("CREATE VIEW counted AS SELECT count(*) FROM knowledge_nodes")
+        refused = run("drop", database.url, "--yes", code=1)
+        assert "view counted depends on" in str(refused.exception)
+        assert len(shop.get_nodes("acme")) == 5
+        connection.execute("DROP VIEW counted")
+        connection.execute("CREATE TABLE own (id integer)")
     run("drop", database.url, "--yes")
     with database.connect() as connection:
         left = connection.execute(
-            "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace"
-            " AND relname LIKE 'knowledge%%'",
+            "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace",
             (database.schema.name,),
-        ).fetchone()
-    assert left == (0,)
+        ).fetchall()
+        assert left == [("own",)]
+        functions = "SELECT count(*) FROM pg_proc WHERE pronamespace = %s::regnamespace"
+        assert connection.execute(functions, (database.schema.name,)).fetchone() == (0,)
     assert init_nodes(database.url, NodesSchema(16, role=database.role)) != []
 
 

@@ -184,3 +184,32 @@ def test_what_cannot_be_stored_is_said_before_anything_is_written():
     assert problem_of(field("acme", "fine")) == ""
     assert "title of the node 'None' is not text" in problem_of(KnowledgeNode("a", "f", None))
     assert "longer than 2000 bytes" in problem_of(field("acme", "x", node_key="é" * 1200))
+
+
+def test_nodes_without_a_vector_are_embedded_and_a_change_meanwhile_is_kept(database):
+    class Slow(WordVectors):
+        """Another client changes a node while its text is embedded."""
+
+        def embed_passages(self, texts, progress=None):
+            if "net revenue" in texts:
+                with database.connect() as connection:
+                    connection.execute(
+                        "UPDATE knowledge_nodes SET title = 'gross revenue' WHERE title = %s",
+                        ("net revenue",),
+                    )
+            return super().embed_passages(texts)
+
+    with database.connect() as connection:
+        connection.execute(
+            "INSERT INTO knowledge_nodes (tenant_id, node_type, node_key, title, metadata) VALUES"
+            " ('acme', 'term', '1', 'net revenue', '{\"unit\": \"EUR\"}'),"
+            " ('acme', 'term', '2', 'churn', '{}'), ('rival', 'term', '1', 'margin', '{}')"
+        )
+    adapter = database.adapter(embedder=Slow())
+    assert adapter.embed_missing("acme") == 2
+    assert adapter.embed_missing("acme") == 0
+    hits = adapter.hybrid_search("gross revenue", None, ["acme"])
+    assert (hits[0].node.title, hits[0].node.metadata) == ("gross revenue", {"unit": "EUR"})
+    assert hits[0].vector == pytest.approx(1)
+    assert all(hit.vector is not None for hit in hits)
+    assert adapter.hybrid_search("margin", None, ["rival"])[0].vector is None

@@ -84,7 +84,11 @@ def test_a_database_of_the_first_version_is_migrated_with_its_nodes(first_versio
     old = pytest.raises(StoreError, match="packwise db init URL brings them up to date")
     with KnowledgeVerseAdapter(schema.url, embedder=WordVectors()) as adapter, old:
         adapter.get_nodes("acme")
-    assert init_nodes(schema.url, NodesSchema()) == ["keys by data set", "faster search"]
+    assert init_nodes(schema.url, NodesSchema()) == [
+        "keys by data set",
+        "faster search",
+        "faster search of small tenants",
+    ]
     assert init_nodes(schema.url, NodesSchema()) == []
     with KnowledgeVerseAdapter(schema.url, embedder=WordVectors()) as adapter:
         first, second = adapter.get_nodes("acme")

@@ -9,7 +9,8 @@ import pytest
 from nodes_world import DIM, Database, field
 from store_pieces import PASSAGES, stage
 
-from packwise.nodes.schema import NodesSchema, init_nodes, rebuild_vector_index
+from packwise.errors import UsageError
+from packwise.nodes.schema import NodesSchema, drop_nodes, init_nodes, rebuild_vector_index
 from packwise.stores.locate import create_or_open_store, open_store
 from packwise.stores.postgres.connections import PostgresPool, is_pooled
 from pgbouncer import pgbouncer
@@ -96,6 +97,29 @@ def test_passages_are_read_through_it_too(pooled):
         for _ in range(8):
             assert through.info().passages == 2
             assert len(through.vector_search(np.ones(DIM, np.float32), 5)) == 2
+    assert state(bare) == before
+
+
+def test_nothing_stays_behind_of_creating_and_dropping_the_tables(pooled):
+    database, bare, _ = pooled
+    before = state(bare)
+    schema = f"{database.schema.name}_new"
+    url = f"{bare}?options={quote(f'-csearch_path={schema}')}"
+    try:
+        assert init_nodes(url, NodesSchema(DIM, role=database.role)) != []
+        assert state(bare) == before
+        drop_nodes(url)
+        assert state(bare) == before
+    finally:
+        with database.connect() as connection:
+            connection.execute(f"DROP SCHEMA {schema} CASCADE")
+
+
+def test_a_build_is_refused_before_it_leaves_anything_behind(pooled):
+    _, bare, url = pooled
+    before = state(bare)
+    with pytest.raises(UsageError, match="the URL of the server itself"):
+        create_or_open_store(url).writer(embedder="made-up", embedder_version="1", dim=DIM)
     assert state(bare) == before
 
 

@@ -215,10 +215,10 @@ def test_scores_do_not_tell_of_other_tenants(shop):
     assert after == before
 
 
-def test_canaries_stay_with_their_tenants(plain):
+def test_canaries_stay_with_their_tenants(database):
     """50 tenants of 200 nodes, asked through every public route for what others have."""
     rng = random.Random(1)
-    adapter = plain.adapter()
+    adapter = database.adapter()
     tenants = [f"tenant-{i:02}" for i in range(50)]
     vectors = np.random.default_rng(2).normal(size=(200, DIM)).astype(np.float32)
     for tenant in tenants:

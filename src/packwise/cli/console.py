@@ -138,11 +138,16 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def size(count: int) -> str:
+def counted(count: int, what: str) -> str:
+    """A number of things: ``1 node``, ``2 nodes``."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def size(count: float) -> str:
     """A number of bytes for people."""
     amount = float(count)
     for unit in ("B", "kB", "MB"):
-        if amount < 1000:
+        if abs(amount) < 1000:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} GB"

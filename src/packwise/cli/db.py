@@ -14,6 +14,7 @@ import click
 
 from packwise.cli.console import (
     clean,
+    counted,
     embedder_option,
     err,
     json_option,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from packwise.models.base import Embedder
     from packwise.nodes.schema import VectorIndexKind
 
+_FIRST_STEP = "knowledge nodes"
 _INDEXES = click.Choice(["hnsw", "ivfflat"])
 _RANKINGS = click.Choice(["auto", "pg_textsearch", "sql"])
 _option = partial(click.option, show_default=True)
@@ -68,7 +70,8 @@ def init(store: str, as_json: bool, **options: Any) -> None:
     if as_json:
         print_json({"store": location, "steps": done, "settings": settings})
         return
-    click.echo(f"{clean(location)}: {', '.join(done) if done else 'nothing to do'}")
+    changed = "created" if _FIRST_STEP in done else f"brought up to date ({', '.join(done)})"
+    click.echo(f"{clean(location)}: {changed if done else 'nothing to do'}")
     _show_table(settings)
 
 
@@ -84,8 +87,8 @@ def import_(store: str, file: Path, embedder: str | None, as_json: bool, **optio
 
     A line has tenant_id, node_type, and any of dataset_name, title, summary,
     content_description, content, metadata, id and embedding. It replaces the node of the same
-    tenant and id. Every line is checked before the first is written, and a bad one is reported
-    with its number. An import that was stopped continues where it was.
+    tenant, data set and id. Every line is checked before the first is written, and a bad one is
+    reported with its number. An import that was stopped continues where it was.
     """
     from packwise.nodes.importing import import_nodes
     from packwise.nodes.store import NodeStore
@@ -139,7 +142,9 @@ def introspect(
     if not as_json:
         for name in values.pop("skipped"):
             note(f"no values of {name}")
-        values["personal"] = len(values["personal"])
+        withheld = len(values.pop("personal"))
+        if options["samples"]:
+            values["no values: personal data"] = withheld
     _show_report(nodes.location, values, started, as_json)
 
 
@@ -149,14 +154,14 @@ def introspect(
 def reindex(store: str, index: VectorIndexKind | None) -> None:
     """Rebuild the vector index: after a large import, or to change its kind.
 
-    Readers and writers are not blocked. ivfflat gets the square root of the number of rows as
-    lists.
+    Readers and writers are not blocked, and searches use the old index until the new one is
+    ready. ivfflat gets the square root of the number of rows as lists.
     """
     from packwise.nodes.schema import rebuild_vector_index
     from packwise.stores.postgres.connections import hide_password
 
     kind = rebuild_vector_index(store, index)
-    click.echo(f"{clean(hide_password(store))}: {kind}")
+    click.echo(f"{clean(hide_password(store))}: {kind} index rebuilt")
 
 
 @db.command()
@@ -165,7 +170,8 @@ def reindex(store: str, index: VectorIndexKind | None) -> None:
 def drop(store: str, yes: bool) -> None:
     """Remove the nodes of every tenant with their tables and functions; passages stay.
 
-    The role of the applications stays too, because other databases of the server may use it.
+    The role of the applications stays too, because other databases of the server may use it. If
+    a view or a table of your own depends on the nodes, it is named and nothing is removed.
     """
     from packwise.nodes.schema import drop_nodes
     from packwise.stores.postgres.connections import hide_password
@@ -190,7 +196,7 @@ def embed(store: str, tenant_id: str, embedder: str | None) -> None:
     from packwise.settings import Settings
 
     with KnowledgeVerseAdapter(store, settings=Settings.load(embedder=embedder)) as adapter:
-        click.echo(f"{adapter.embed_missing(tenant_id):,} nodes embedded")
+        click.echo(f"{counted(adapter.embed_missing(tenant_id), 'node')} embedded")
 
 
 @db.command()
@@ -214,7 +220,10 @@ def bind(store: str, login: str | None, tenants: tuple[str, ...], remove: bool) 
     elif login:
         bind_login(store, login, tenants)
     rows = [(name, ", ".join(seen)) for name, seen in bound_logins(store).items()]
-    print_table("bound logins", ("login", "tenants"), rows)
+    if rows:
+        print_table("bound logins", ("login", "tenants"), rows)
+    else:
+        click.echo("no login is bound to a tenant")
 
 
 for _command in (list_, get, delete, search, fields, examples, schema, stats, evaluate):

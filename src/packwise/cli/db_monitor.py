@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from packwise.cli.console import embedder_option, json_option, print_json, print_table
+from packwise.cli.console import embedder_option, json_option, print_json, print_table, size
 
 
 @click.command()
@@ -28,10 +28,11 @@ def stats(store: str, tenants: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json({**asdict(sizes), "groups": [asdict(group) for group in groups]})
         return
-    rows = [("nodes (estimate)", f"{sizes.nodes:,}"), ("tables", f"{sizes.table_bytes:,} bytes")]
-    rows += [(name, f"{size:,} bytes") for name, size in sizes.index_bytes.items()]
+    rows = [("nodes (estimate)", f"{sizes.nodes:,}"), ("tables", size(sizes.table_bytes))]
+    rows.append(("indexes", size(sum(sizes.index_bytes.values()))))
+    rows += [(f"  {name}", size(count)) for name, count in sizes.index_bytes.items()]
     if sizes.bytes_per_day is not None:
-        rows.append(("growth", f"{sizes.bytes_per_day:,.0f} bytes a day since {sizes.since}"))
+        rows.append((f"growth a day since {sizes.since}", size(sizes.bytes_per_day)))
     print_table("size", ("what", ">size"), rows)
     if groups:
         lines = [

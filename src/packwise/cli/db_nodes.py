@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,8 +14,10 @@ import click
 from packwise.candidates import FUSIONS, Fusion
 from packwise.cli.console import (
     clean,
+    counted,
     embedder_option,
     json_option,
+    note,
     number,
     out,
     print_json,
@@ -65,6 +68,9 @@ def list_(
     if as_json:
         print_json({"total": total, "offset": offset, "nodes": [asdict(node) for node in found]})
         return
+    if not found:
+        _nothing_found()
+        return
     rows = [(str(n.node_id), n.node_key, n.node_type, n.dataset_name, n.title) for n in found]
     title = f"{len(found):,} of {total:,} nodes"
     print_table(title, (">node_id", "id", "type", "data set", "title"), rows)
@@ -84,16 +90,15 @@ def get(
 
     with NodeStore(store) as nodes:
         found = nodes.get([tenant], datasets=datasets, keys=ids)
-    missing = [name for name in ids if name not in {node.node_key for node in found}]
-    if missing:
-        raise StoreMissing(
-            f"tenant {tenant!r} has no node {missing[0]!r}", fix="packwise db list shows the ids"
-        )
+    _check_found(tenant, ids, found)
     if as_json:
         print_json({"nodes": [asdict(node) for node in found]})
         return
     for node in found:
-        rows = [(name, str(value)) for name, value in asdict(node).items() if value]
+        values = {n: v for n, v in asdict(node).items() if v}
+        if "metadata" in values:
+            values["metadata"] = json.dumps(values["metadata"], ensure_ascii=False, indent=1)
+        rows = [(name, str(value)) for name, value in values.items()]
         print_table(node.title or node.node_key, ("field", "value"), rows, header=False)
 
 
@@ -115,23 +120,28 @@ def delete(
     as_json: bool,
 ) -> None:
     """Remove nodes of a tenant: those of the given ids, or with --all those that pass the
-    filters."""
+    filters.
+
+    If an id does not exist, or several data sets have it and --dataset does not choose one,
+    nothing is removed.
+    """
     from packwise.nodes.store import NodeStore
 
     if bool(ids) == every:
         raise UsageError("name the ids of the nodes to remove, or use --all")
     with NodeStore(store) as nodes:
+        if ids:
+            found = nodes.get([tenant], node_types=types, datasets=datasets, keys=ids)
+            _check_found(tenant, ids, found)
+            if not datasets:
+                _check_unambiguous(found)
         removed = nodes.delete(
             None, [tenant], node_types=types, datasets=datasets, keys=ids or None
-        )
-    if ids and not removed:
-        raise StoreMissing(
-            f"tenant {tenant!r} has no node {ids[0]!r}", fix="packwise db list shows the ids"
         )
     if as_json:
         print_json({"removed": removed})
     else:
-        click.echo(f"{removed:,} {'node' if removed == 1 else 'nodes'} removed")
+        click.echo(f"{counted(removed, 'node')} removed")
 
 
 @click.command()
@@ -171,6 +181,9 @@ def fields(store: str, question: str, embedder: str | None, as_json: bool, **opt
     if as_json:
         print_json({"question": question, "fields": [asdict(field) for field in found]})
         return
+    if not found:
+        _nothing_found()
+        return
     rows = [(f.table, f.field_name, f.field_type, f.references, f.description) for f in found]
     print_table("columns", ("table", "column", "type", "references", "description"), rows)
 
@@ -193,6 +206,9 @@ def examples(
     if as_json:
         print_json({"question": question, "examples": [asdict(example) for example in found]})
         return
+    if not found:
+        _nothing_found()
+        return
     rows = [(e.question, e.sql, e.explanation) for e in found]
     print_table("examples", ("question", "SQL", "explanation"), rows)
 
@@ -211,8 +227,12 @@ def schema(store: str, question: str, embedder: str | None, as_json: bool, **opt
         context = adapter.schema_context(question, **options)
     if as_json:
         print_json({**asdict(context), "tables": list(context.tables)})
-    else:
+    elif context.text:
         click.echo(clean(context.text))
+    elif context.left_out:
+        note("no column fits into the budget")
+    else:
+        note(f"tenant {options['tenant']!r} has no columns: packwise db introspect reads them")
 
 
 def search_nodes(
@@ -234,12 +254,13 @@ def search_nodes(
     from packwise.nodes.adapter import default_ranking
 
     ranking = default_ranking(types, fusion, bm25_weight, vector_weight)
-    started = time.perf_counter()
     with _adapter(store, embedder) as adapter:
+        adapter.load()
+        started = time.perf_counter()
         hits = adapter.hybrid_search(
             query, None, tenants, types, k, dataset_names=datasets, min_score=min_score, **ranking
         )
-    took = 1000 * (time.perf_counter() - started)
+        took = 1000 * (time.perf_counter() - started)
     if as_json:
         print_json(
             {
@@ -258,6 +279,31 @@ def _adapter(store: str, embedder: str | None) -> KnowledgeVerseAdapter:
     from packwise.settings import Settings
 
     return KnowledgeVerseAdapter(store, settings=Settings.load(embedder=embedder))
+
+
+def _check_found(tenant: str, ids: Sequence[str], found: Sequence[KnowledgeNode]) -> None:
+    there = {node.node_key for node in found}
+    missing = [name for name in ids if name not in there]
+    if missing:
+        raise StoreMissing(
+            f"tenant {tenant!r} has no node {missing[0]!r}", fix="packwise db list shows the ids"
+        )
+
+
+def _check_unambiguous(found: Sequence[KnowledgeNode]) -> None:
+    seen: dict[str, str] = {}
+    for node in found:
+        if node.node_key in seen:
+            both = f"{seen[node.node_key]!r} and {node.dataset_name!r}"
+            raise UsageError(
+                f"the data sets {both} have a node {node.node_key!r}; nothing was removed",
+                fix="choose with --dataset",
+            )
+        seen[node.node_key] = node.dataset_name
+
+
+def _nothing_found() -> None:
+    out().print("nothing found", style="yellow")
 
 
 def _record(rank: int, hit: FoundNode) -> dict[str, Any]:
@@ -281,10 +327,8 @@ def _record(rank: int, hit: FoundNode) -> dict[str, Any]:
 
 
 def _show_hits(hits: Sequence[FoundNode]) -> None:
-    from rich.text import Text
-
     if not hits:
-        out().print(Text("nothing found", style="yellow"))
+        _nothing_found()
         return
     rows = [
         (
@@ -293,5 +337,5 @@ def _show_hits(hits: Sequence[FoundNode]) -> None:
         )
         for h in hits
     ]
-    columns = ("node", "type", "data set", ">score", "", ">vector", ">keyword")
+    columns = ("node", "type", "data set", ">score", "band", ">vector", ">keyword")
     print_table("nodes", columns, rows)

@@ -65,6 +65,7 @@ def evaluate_nodes(adapter: KnowledgeVerseAdapter, path: Path, k: int = 10) -> N
     if k < 1:
         raise UsageError(f"k must be 1 or more, not {k}")
     queries = read_judged(path)
+    adapter.load()
     rows: list[tuple[float, float, float, float]] = []
     judged: list[tuple[str, float, bool]] = []
     for query in queries:

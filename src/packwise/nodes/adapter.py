@@ -273,12 +273,14 @@ class KnowledgeVerseAdapter(Closeable):
         """Embed the tenant's nodes that have no vector, because another client wrote them or
         changed their text; how many there were."""
         embedder = self._embedder()
-        done = 0
+        total = 0
         while nodes := self.store.without_vectors([tenant_id], batch):
             vectors = embedder.embed_passages([node.embedded_text for node in nodes])
-            self.store.write(nodes, vectors, embedder.version)
-            done += len(nodes)
-        return done
+            done = self.store.set_vectors(nodes, vectors, embedder.version)
+            total += done
+            if not done:  # another client does the same, or keeps changing them
+                break
+        return total
 
     def delete_nodes(self, node_ids: Sequence[int], tenant_id: str) -> int:
         """Remove nodes of the tenant; how many there were. Other tenants' nodes stay."""
@@ -300,6 +302,10 @@ class KnowledgeVerseAdapter(Closeable):
             if len(self._cache) > CACHED_EMBEDDINGS:
                 self._cache.popitem(last=False)
         return vector
+
+    def load(self) -> None:
+        """Connect and load the embedder now, rather than for the first search."""
+        self._embedder().embed_query("ready")
 
     def close(self) -> None:
         """Close the connections; closing again does nothing."""
@@ -423,6 +429,7 @@ class AsyncKnowledgeVerseAdapter:
     embed_missing = _in_thread(KnowledgeVerseAdapter.embed_missing)
     delete_nodes = _in_thread(KnowledgeVerseAdapter.delete_nodes)
     embed = _in_thread(KnowledgeVerseAdapter.embed)
+    load = _in_thread(KnowledgeVerseAdapter.load)
 
     async def close(self) -> None:
         """Let running calls finish, then close the connections."""

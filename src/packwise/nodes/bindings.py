@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from packwise.errors import StoreError, UsageError
-from packwise.nodes.schema import check_version, grant_nodes, read_settings
+from packwise.nodes.schema import check_version, grant_nodes, read_settings, revoke_nodes
 from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import raw_sql
@@ -50,9 +50,7 @@ def bind_login(url: str, login: str, tenants: Sequence[str]) -> None:
 
 
 def unbind_login(url: str, login: str) -> None:
-    """Take everything that belongs to nodes away from a login."""
-    from psycopg.sql import Identifier
-
+    """Take everything that belongs to nodes away from a login; what else it may do stays."""
     pool = PostgresPool(url)
     with closing(pool.dedicated()) as connection, translated_errors(pool.location):
         path = pool.schema_path(connection)
@@ -64,12 +62,7 @@ def unbind_login(url: str, login: str) -> None:
             ).rowcount
             if not gone:
                 raise StoreError(f"the login {login!r} is not bound to a tenant")
-            for kind in ("TABLES", "FUNCTIONS"):
-                connection.execute(
-                    raw_sql(f"REVOKE ALL ON ALL {kind} IN SCHEMA {{}} FROM {{}}").format(
-                        Identifier(path.schema), Identifier(login)
-                    )
-                )
+            revoke_nodes(connection, login)
 
 
 def bound_logins(url: str) -> dict[str, tuple[str, ...]]:

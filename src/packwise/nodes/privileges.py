@@ -14,18 +14,28 @@ _RIGHTS = """SELECT current_user::text, r.rolsuper, r.rolcreaterole,
         false),
     coalesce((SELECT pg_has_role(current_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = %s),
         false),
-    EXISTS (SELECT FROM pg_roles WHERE rolname = %s)
+    EXISTS (SELECT FROM pg_roles WHERE rolname = %s),
+    (SELECT pg_get_userbyid(c.relowner) FROM pg_class AS c
+        JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = %s AND c.relname = 'knowledge_nodes'
+        AND NOT pg_has_role(c.relowner, 'USAGE'))
     FROM pg_roles AS r WHERE r.rolname = current_user"""
 
 
 def check_privileges(connection: Connection, path: SchemaPath, role: str) -> None:
     """Raise ``StoreError`` with the statements that an administrator has to run, if this user
     lacks a privilege to create the tables."""
-    row = connection.execute(_RIGHTS, (path.schema, role, role)).fetchone()
+    row = connection.execute(_RIGHTS, (path.schema, role, role, path.schema)).fetchone()
     assert row is not None
-    user, superuser, create_role, create, has_vector, trusted, in_schema, member, role_exists = row
+    user, superuser, create_role, create, has_vector, trusted, *rest = row
+    in_schema, member, role_exists, other_owner = rest
     if superuser:
         return
+    if other_owner is not None:
+        raise StoreError(
+            f"the tables for nodes belong to {other_owner!r}, not to {user!r}; nothing was changed",
+            fix=f"run packwise db init as {other_owner}",
+        )
     missing: list[str] = []
     if not path.exists and not create:
         missing.append(f"CREATE SCHEMA {path.schema} AUTHORIZATION {user}")

@@ -159,6 +159,27 @@ class FoundNode:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeWrite:
+    """The result of writing nodes: their ids in the order given, and what changed."""
+
+    ids: tuple[int, ...]
+    added: int
+    changed: int
+    unchanged: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """The nodes of one tenant, data set and type, and how many have a vector."""
+
+    tenant_id: str
+    dataset_name: str
+    node_type: str
+    nodes: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
 class FieldSpec:
     """A column of a database, as a prompt that writes SQL needs it.
 

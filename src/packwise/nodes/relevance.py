@@ -23,11 +23,11 @@ def fitted_maps() -> tuple[dict[str, Any], ...]:
 
 def load_relevance(connection: Connection) -> None:
     """Write the maps into the table of the current schema."""
-    with connection.cursor() as cursor:
-        cursor.executemany(
+    for fitted in fitted_maps():  # executemany would send them as a pipeline: see can_pipeline
+        connection.execute(
             "INSERT INTO knowledge_relevance"
             " (node_type, embedder_version, bias, keyword, vector, bend, bend_at, origin) VALUES"
             " (%(node_type)s, %(embedder_version)s, %(bias)s, %(keyword)s, %(vector)s, %(bend)s,"
             " %(bend_at)s, %(origin)s) ON CONFLICT DO NOTHING",
-            fitted_maps(),
+            fitted,
         )

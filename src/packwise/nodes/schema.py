@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
 from packwise.nodes.privileges import check_privileges
@@ -22,10 +22,14 @@ from packwise.stores.postgres.migrations import (
 )
 from packwise.stores.postgres.schemas import SchemaPath, use_schema
 
+if TYPE_CHECKING:
+    from psycopg.sql import Composable
+
 VectorIndexKind = Literal["hnsw", "ivfflat"]
 KeywordRanking = Literal["auto", "pg_textsearch", "sql"]
 
 _VECTOR_INDEX = "idx_knowledge_nodes_embedding"
+_NEW_VECTOR_INDEX = f"{_VECTOR_INDEX}_new"
 _MAX_DIMENSIONS = 2000
 """The most dimensions that an index of pgvector takes."""
 
@@ -43,6 +47,22 @@ _FUNCTIONS = (
     "search_nodes",
     "hybrid_search_nodes",
 )
+_FUNCTION_NAMES = [
+    "packwise_words",
+    "packwise_tenants",
+    "packwise_sum_totals",
+    "packwise_nodes_added",
+    "packwise_nodes_removed",
+    "packwise_nodes_changed",
+    "packwise_nodes_emptied",
+    "packwise_node_touched",
+    "packwise_embedded_text",
+    "packwise_band",
+    "packwise_keyword_leg",
+    "packwise_vector_leg",
+    "packwise_search_nodes",
+    "hybrid_search_nodes",
+]
 _TENANT_TABLES = (
     "knowledge_nodes",
     "knowledge_groups",
@@ -95,6 +115,7 @@ def init_nodes(url: str, schema: NodesSchema) -> list[str]:
             SchemaStep(1, "knowledge nodes", lambda connection: _create(connection, schema)),
             SchemaStep(2, "keys by data set", _keys_by_data_set),
             SchemaStep(3, "faster search", _replace_functions),
+            SchemaStep(4, "faster search of small tenants", _replace_functions),
         )
         return migrate(connection, "nodes", steps, pool.location, path)
 
@@ -103,8 +124,10 @@ def rebuild_vector_index(url: str, kind: VectorIndexKind | None = None) -> Vecto
     """Rebuild the vector index without blocking readers or writers; its kind.
 
     Useful after a large import, and for ``ivfflat`` after the table has grown, since the number
-    of its lists follows the number of rows.
+    of its lists follows the number of rows. Searches use the old index until the new one is ready.
     """
+    from psycopg.sql import Identifier
+
     pool = PostgresPool(url)
     with closing(pool.dedicated()) as connection, translated_errors(pool.location):
         path = pool.schema_path(connection)
@@ -112,17 +135,22 @@ def rebuild_vector_index(url: str, kind: VectorIndexKind | None = None) -> Vecto
         chosen: VectorIndexKind = kind or ("ivfflat" if settings["index"] == "ivfflat" else "hnsw")
         if not is_pooled(connection):
             connection.execute("SET maintenance_work_mem = '1GB'")
+        tables = map(path.name, ("knowledge_nodes", "knowledge_postings", "knowledge_terms"))
+        connection.execute(raw_sql("VACUUM (ANALYZE) {}, {}, {}").format(*tables))
+        old, new = path.name(_VECTOR_INDEX), path.name(_NEW_VECTOR_INDEX)
         drop = raw_sql("DROP INDEX CONCURRENTLY IF EXISTS {}")
-        connection.execute(drop.format(path.name(_VECTOR_INDEX)))
-        _create_vector_index(connection, path, chosen, "CONCURRENTLY")
+        connection.execute(drop.format(new))  # of a rebuild that was stopped
+        table = path.name("knowledge_nodes")
+        _create_vector_index(connection, table, _NEW_VECTOR_INDEX, chosen, "CONCURRENTLY")
+        connection.execute(drop.format(old))
+        rename = raw_sql("ALTER INDEX {} RENAME TO {}")
+        connection.execute(rename.format(new, Identifier(_VECTOR_INDEX)))
         connection.execute(
             raw_sql("UPDATE {} SET value = %s WHERE name = 'index'").format(
                 path.name("packwise_settings")
             ),
             (chosen,),
         )
-        tables = map(path.name, ("knowledge_nodes", "knowledge_postings", "knowledge_terms"))
-        connection.execute(raw_sql("VACUUM (ANALYZE) {}, {}, {}").format(*tables))
     return chosen
 
 
@@ -134,7 +162,7 @@ def drop_nodes(url: str) -> None:
         read_settings(connection, pool.location, path)
         with connection.transaction():
             use_schema(connection, path)
-            connection.execute(load_sql(__name__, "drop"))
+            connection.execute(load_sql(__name__, "drop", functions=_FUNCTION_NAMES))
 
 
 def read_settings(connection: Connection, location: str, path: SchemaPath) -> dict[str, str]:
@@ -185,6 +213,8 @@ def _check_options(schema: NodesSchema, stored: dict[str, str], location: str) -
 
 def _create(connection: Connection, asked: NodesSchema) -> None:
     """Step 1: the tables, as the first Packwise with knowledge nodes created them."""
+    from psycopg.sql import Identifier
+
     given = {name: value for name, value in asdict(asked).items() if value is not None}
     schema = replace(DEFAULTS, **given)
     language, role = str(schema.language), str(schema.role)
@@ -207,7 +237,8 @@ def _create(connection: Connection, asked: NodesSchema) -> None:
     }
     for name in ("tables", "textsearch", "tenants") if textsearch else ("tables", "tenants"):
         connection.execute(load_sql(__name__, name, **values))
-    _create_vector_index(connection, None, schema.index or "hnsw")
+    table = Identifier("knowledge_nodes")
+    _create_vector_index(connection, table, _VECTOR_INDEX, schema.index or "hnsw")
     settings = asdict(schema) | {"ranking": "pg_textsearch" if textsearch else "sql"}
     for name, value in settings.items():
         connection.execute("INSERT INTO packwise_settings VALUES (%s, %s)", (name, str(value)))
@@ -228,7 +259,8 @@ def _keys_by_data_set(connection: Connection) -> None:
 
 
 def _replace_functions(connection: Connection) -> None:
-    """Step 3: searches compute the relevance without a look at each node, and count once."""
+    """Step 3: searches compute the relevance without a look at each node, and count once. Step 4:
+    they ask for the tenants with less work."""
     connection.execute(load_sql(__name__, "old_functions"))
     settings = dict(connection.execute("SELECT name, value FROM packwise_settings").fetchall())
     create_functions(connection, settings)
@@ -246,14 +278,29 @@ def create_functions(connection: Connection, settings: dict[str, str]) -> None:
     }
     for name in _FUNCTIONS:
         connection.execute(load_sql(__name__, name, **values))
-    grant_nodes(connection, settings["role"])
+    # A function that was dropped for another has lost what logins were granted.
+    bound = connection.execute(
+        "SELECT rolname FROM pg_roles WHERE rolname IN (SELECT role_name FROM knowledge_bindings)"
+    )
+    for role in (settings["role"], *(login for (login,) in bound.fetchall())):
+        grant_nodes(connection, role)
 
 
 def grant_nodes(connection: Connection, role: str) -> None:
     """Let a role work with nodes."""
+    _for_role(connection, "grants", role)
+
+
+def revoke_nodes(connection: Connection, role: str) -> None:
+    """Take from a role what ``grant_nodes`` has given it."""
+    _for_role(connection, "revokes", role)
+
+
+def _for_role(connection: Connection, name: str, role: str) -> None:
     from psycopg.sql import Identifier
 
-    connection.execute(load_sql(__name__, "grants", role=Identifier(role), role_name=role))
+    values = {"role": Identifier(role), "role_name": role, "functions": _FUNCTION_NAMES}
+    connection.execute(load_sql(__name__, name, **values))
 
 
 def _cjk(connection: Connection) -> str:
@@ -261,24 +308,23 @@ def _cjk(connection: Connection) -> str:
 
 
 def _create_vector_index(
-    connection: Connection, path: SchemaPath | None, kind: VectorIndexKind, how: str = ""
+    connection: Connection, table: Composable, name: str, kind: VectorIndexKind, how: str = ""
 ) -> None:
-    from psycopg.sql import Identifier
-
-    table = path.name("knowledge_nodes") if path else Identifier("knowledge_nodes")
-    operators = "vector_cosine_ops"
-    if path is not None:
-        row = connection.execute(
-            "SELECT quote_ident(n.nspname) FROM pg_extension AS e JOIN pg_namespace AS n"
-            " ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
-        ).fetchone()
-        operators = f"{row[0] if row else 'public'}.{operators}"
+    found = connection.execute(
+        "SELECT quote_ident(n.nspname) FROM pg_extension AS e JOIN pg_namespace AS n"
+        " ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
+    ).fetchone()
+    operators = f"{found[0] if found else 'public'}.vector_cosine_ops"
     options = ""
     if kind == "ivfflat":
-        count = connection.execute(raw_sql("SELECT count(*) FROM {}").format(table)).fetchone()
-        options = f"WITH (lists = {max(1, round((count or (0,))[0] ** 0.5))})"
-    create = f"CREATE INDEX {how} {_VECTOR_INDEX} ON {{}} USING {kind} (embedding {operators})"
-    connection.execute(raw_sql(f"{create} {options}").format(table))
+        # The owner is subject to row-level security, and could not count the rows.
+        (rows,) = connection.execute(
+            "SELECT greatest(reltuples, 0) FROM pg_class WHERE oid = %s::regclass",
+            (table.as_string(connection),),
+        ).fetchone() or (0,)
+        options = f"WITH (lists = {max(1, round(rows**0.5))})"
+    create = f"CREATE INDEX {how} {name} ON {{}} USING {kind} (embedding {operators}) {options}"
+    connection.execute(raw_sql(create).format(table))
 
 
 def _check_language(connection: Connection, name: str) -> None:
@@ -293,7 +339,7 @@ def _check_language(connection: Connection, name: str) -> None:
 def _create_role(connection: Connection, role: str) -> None:
     """Create the role that applications work as: without login, ownership, or anything that
     bypasses row-level security."""
-    from psycopg import sql
+    from psycopg import errors, sql
 
     if not role.isidentifier() or role != role.lower():
         raise UsageError(f"the role {role!r} is not a plain lower-case name")
@@ -312,4 +358,6 @@ def _create_role(connection: Connection, role: str) -> None:
         raise StoreError(
             f"{role!r} would own the tables it works on", fix="run db init as another user"
         )
-    connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role)))
+    # A user who may not grant the role has been granted it: see check_privileges.
+    with suppress(errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(sql.Identifier(role)))

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from packwise.nodes.schema import check_version, read_settings
+from packwise.nodes.transactions import become_able_to_read
 from packwise.stores.postgres.connections import PostgresPool
 from packwise.stores.postgres.errors import translated_errors
 from packwise.stores.postgres.migrations import raw_sql
@@ -41,8 +42,13 @@ class NodeSizes:
 def measure_sizes(url: str) -> NodeSizes:
     """Measure, and keep the measurement if this user may write it."""
     pool = PostgresPool(url)
-    with closing(pool.dedicated()) as connection, translated_errors(pool.location):
+    with (
+        closing(pool.dedicated()) as connection,
+        translated_errors(pool.location),
+        connection.transaction(),
+    ):
         path = pool.schema_path(connection)
+        become_able_to_read(connection, path, pool.location)
         read_settings(connection, pool.location, path)
         check_version(connection, pool.location, path)
         nodes, tables = connection.execute(_SIZES, (path.schema,)).fetchone() or (0, 0)

@@ -9,16 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from packwise.candidates import FUSIONS, Fusion
 from packwise.errors import EmbedderMismatch, StoreError, StoreMissing, UsageError
-from packwise.nodes.records import TEXT_FIELDS, FoundNode, KnowledgeNode, metadata_json, problem_of
+from packwise.nodes.records import (
+    TEXT_FIELDS,
+    FoundNode,
+    KnowledgeNode,
+    NodeGroup,
+    NodeWrite,
+    metadata_json,
+    problem_of,
+)
 from packwise.nodes.schema import check_version, read_settings
-from packwise.nodes.transactions import OpenedNodes, check_role, enter, take_turns
+from packwise.nodes.transactions import (
+    OpenedNodes,
+    become_able_to_read,
+    check_role,
+    check_tenants,
+    enter,
+    take_turns,
+)
 from packwise.stores.base import Vectors
 from packwise.stores.checks import question_vector
 from packwise.stores.lifecycle import Closeable
@@ -49,27 +64,6 @@ Names = str | Sequence[str] | None
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeWrite:
-    """The result of writing nodes: their ids in the order given, and what changed."""
-
-    ids: tuple[int, ...]
-    added: int
-    changed: int
-    unchanged: int
-
-
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
-    """The nodes of one tenant, data set and type, and how many have a vector."""
-
-    tenant_id: str
-    dataset_name: str
-    node_type: str
-    nodes: int
-    vectors: int
-
-
 def has_nodes(url: str, tenant: str) -> bool:
     """Whether to search a STORE for this tenant's nodes: it has some, or no passages instead."""
     if not is_postgres(url):
@@ -98,15 +92,16 @@ class NodeStore(Closeable):
     def _configure(self, connection: Connection) -> None:
         """Find out where and as which role a connection works, and check the role."""
         path = self._pool.schema_path(connection)
-        settings = read_settings(connection, self.location, path)
-        check_version(connection, self.location, path)
-        bound = connection.execute(
-            raw_sql("SELECT session_user::text FROM {} WHERE role_name = session_user").format(
-                path.name("knowledge_bindings")
-            )
-        ).fetchone()
-        opened = OpenedNodes(path, settings, bound[0] if bound else settings["role"])
         with connection.transaction():
+            become_able_to_read(connection, path, self.location)
+            settings = read_settings(connection, self.location, path)
+            check_version(connection, self.location, path)
+            bound = connection.execute(
+                raw_sql("SELECT session_user::text FROM {} WHERE role_name = session_user").format(
+                    path.name("knowledge_bindings")
+                )
+            ).fetchone()
+            opened = OpenedNodes(path, settings, bound[0] if bound else settings["role"])
             check_role(connection, opened, self.location)
         self._opened = opened
 
@@ -224,7 +219,7 @@ class NodeStore(Closeable):
             return NodeWrite((), 0, 0, 0)
         block = None if vectors is None else self._check_vectors(len(nodes), vectors)
         for node in nodes:
-            _check_tenants([node.tenant_id])
+            check_tenants([node.tenant_id])
             if reason := problem_of(node):
                 raise UsageError(reason)
         tenants = list(dict.fromkeys(node.tenant_id for node in nodes))
@@ -270,6 +265,32 @@ class NodeStore(Closeable):
             {"limit": limit},
         )
         return [KnowledgeNode(*row) for row in rows]
+
+    def set_vectors(
+        self, nodes: Sequence[KnowledgeNode], vectors: Vectors, embedder_version: str
+    ) -> int:
+        """Give stored nodes of one tenant their vectors; how many. A node whose text another
+        client has changed since it was read, or that has a vector by now, is left as it is."""
+        block = self._check_vectors(len(nodes), vectors)
+        values = {
+            "ids": [node.node_id for node in nodes],
+            "texts": json_to_postgres([node.embedded_text for node in nodes]),
+            "vectors": [vector_literal(row) for row in block],
+            "version": embedder_version,
+        }
+        query = self._sql(
+            "UPDATE {nodes} AS k SET embedding = i.vector::vector, embedder_version = %(version)s"
+            " FROM unnest(%(ids)s::integer[], %(texts)s::text[], %(vectors)s::text[])"
+            " AS i (node_id, text, vector) WHERE k.node_id = i.node_id AND k.embedding IS NULL"
+            " AND {embedded}(k) = i.text"
+        )
+        tenants = [nodes[0].tenant_id]
+
+        def write(connection: Connection) -> int:
+            self._check_embedder(connection, tenants, embedder_version)
+            return connection.execute(query, values).rowcount
+
+        return self._as_tenants(tenants, write, retry=False)
 
     def delete(
         self,
@@ -338,13 +359,14 @@ class NodeStore(Closeable):
             groups=name("knowledge_groups"),
             totals=name("knowledge_totals"),
             search=name("packwise_search_nodes"),
+            embedded=name("packwise_embedded_text"),
         )
 
     def _as_tenants(
         self, tenants: Sequence[str], work: Callable[[Connection], _T], *, retry: bool = True
     ) -> _T:
         """Do work that sees the rows of these tenants and no others."""
-        names = _check_tenants(tenants)
+        names = check_tenants(tenants)
         opened = self._open()
 
         def in_transaction(connection: Connection) -> _T:
@@ -420,12 +442,3 @@ def _filters(
         "ids": None if ids is None else [i for i in ids if -(2**31) <= i < 2**31],
         "keys": None if keys is None else json_to_postgres(list(keys)),
     }
-
-
-def _check_tenants(tenants: Sequence[str]) -> list[str]:
-    if isinstance(tenants, str) or not tenants:
-        raise UsageError("name at least one tenant", fix="tenant_ids is a list of tenant ids")
-    for tenant in tenants:
-        if not tenant or tenant != json_to_postgres(tenant):
-            raise UsageError(f"{tenant!r} cannot be a tenant id")
-    return list(tenants)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from packwise.errors import StoreError
+from packwise.errors import StoreError, UsageError
 from packwise.stores.postgres.connections import Connection
+from packwise.stores.postgres.rows import json_to_postgres
 from packwise.stores.postgres.schemas import SchemaPath
 
 
@@ -17,6 +18,42 @@ class OpenedNodes:
     path: SchemaPath
     settings: Mapping[str, str]
     role: str
+
+
+def check_tenants(tenants: Sequence[str]) -> list[str]:
+    """The tenants as a list. Raises ``UsageError`` for what cannot be tenants."""
+    if isinstance(tenants, str) or not tenants:
+        raise UsageError("name at least one tenant", fix="tenant_ids is a list of tenant ids")
+    for tenant in tenants:
+        if not tenant or tenant != json_to_postgres(tenant):
+            raise UsageError(f"{tenant!r} cannot be a tenant id")
+    return list(tenants)
+
+
+_ACCESS = """SELECT current_user::text,
+    has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'), r.rolname,
+    pg_has_role(r.oid, 'MEMBER')
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    LEFT JOIN LATERAL aclexplode(c.relacl) AS a ON a.privilege_type = 'SELECT'
+    LEFT JOIN pg_roles AS r ON r.oid = a.grantee AND NOT r.rolcanlogin
+    WHERE n.nspname = %s AND c.relname = 'packwise_settings'
+    ORDER BY 4 DESC NULLS LAST LIMIT 1"""
+
+
+def become_able_to_read(connection: Connection, path: SchemaPath, location: str) -> None:
+    """Take on the application's role for this transaction, if the login has its privileges only
+    then (``NOINHERIT``). Raises ``StoreError`` for a login that may not use it at all."""
+    row = connection.execute(_ACCESS, (path.schema,)).fetchone()
+    if row is None or row[1]:
+        return
+    user, _, role, member = row
+    if not member:
+        raise StoreError(
+            f"{location}: the user {user!r} may not use the nodes",
+            fix=f"run GRANT {role or 'packwise_app'} TO {user}, which may set any tenant, or"
+            f" packwise db bind URL --login {user} --tenant ID, as the owner",
+        )
+    connection.execute("SELECT set_config('role', %s, true)", (role,))
 
 
 def enter(

@@ -1,6 +1,6 @@
 -- Functions of nodes: what a role that works with nodes may do. It owns nothing.
 --
--- Parameters: role, role_name (the same as text).
+-- Parameters: role, role_name (the same as text), functions (their names).
 
 REVOKE ALL ON knowledge_nodes, knowledge_groups, knowledge_postings, knowledge_terms,
     knowledge_totals, knowledge_relevance, packwise_settings FROM PUBLIC;
@@ -17,12 +17,8 @@ DECLARE
 BEGIN
     FOR found IN
         SELECT p.oid::regprocedure::text FROM pg_proc AS p
-        WHERE p.pronamespace = quote_ident(current_schema())::regnamespace AND p.proname = ANY (ARRAY[
-            'packwise_words', 'packwise_tenants', 'packwise_sum_totals', 'packwise_nodes_added',
-            'packwise_nodes_removed', 'packwise_nodes_changed', 'packwise_nodes_emptied',
-            'packwise_node_touched', 'packwise_embedded_text', 'packwise_band',
-            'packwise_keyword_leg', 'packwise_vector_leg', 'packwise_search_nodes',
-            'hybrid_search_nodes'])
+        WHERE p.pronamespace = quote_ident(current_schema())::regnamespace 
+            AND p.proname = ANY ({functions}::text[])
     LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', found);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', found, role);

@@ -33,15 +33,15 @@ BEGIN
     END IF;
     node_types := nullif(node_types, '{}'::text[]);
     dataset_names := nullif(dataset_names, '{}'::text[]);
-    SELECT array_agg(g.group_id) INTO groups FROM knowledge_groups AS g
-        WHERE g.tenant_id = ANY (tenant_ids)
-        AND (node_types IS NULL OR g.node_type = ANY (node_types))
-        AND (dataset_names IS NULL OR g.dataset_name = ANY (dataset_names));
+    SELECT array_agg(DISTINCT t.group_id), sum(t.nodes), sum(t.terms), sum(t.vectors)
+        INTO groups, all_nodes, all_terms, all_vectors
+        FROM knowledge_totals AS t WHERE t.group_id = ANY (ARRAY(
+            SELECT g.group_id FROM knowledge_groups AS g WHERE g.tenant_id = ANY (tenant_ids)
+            AND (node_types IS NULL OR g.node_type = ANY (node_types))
+            AND (dataset_names IS NULL OR g.dataset_name = ANY (dataset_names))));
     IF groups IS NULL OR coalesce(top_k, 0) <= 0 THEN
         RETURN;
     END IF;
-    SELECT sum(t.nodes), sum(t.terms), sum(t.vectors) INTO all_nodes, all_terms, all_vectors
-        FROM knowledge_totals AS t WHERE t.group_id = ANY (groups);
     -- A leg without a query has no weight.
     by_keyword := CASE WHEN coalesce(query_text, '') = '' THEN 0 ELSE bm25_weight END;
     by_vector := CASE WHEN query_embedding IS NULL THEN 0 ELSE vector_weight END;

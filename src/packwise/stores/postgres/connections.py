@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -173,6 +173,14 @@ class PostgresPool:
         with translated_errors(self.location):
             return self._connector.connect()
 
+    def shares_session(self, connection: Connection) -> bool:
+        """Whether a pooler lends the session of a connection to others too, as in transaction
+        mode. Then the connection can hold neither a lock nor a search path."""
+        if not is_pooled(connection):
+            return False
+        with closing(self.dedicated()) as other:
+            return any(_session(connection) == _session(other) for _ in range(5))
+
     def close(self) -> None:
         """Close the idle connections now, and the others when they are returned."""
         with self._lock:
@@ -291,8 +299,13 @@ class _Connector:
 
 def is_pooled(connection: Connection) -> bool:
     """Whether a pooler is in between: it does not pass on the process id of the session."""
-    row = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone()
-    return row != (connection.info.backend_pid,)
+    return _session(connection) != connection.info.backend_pid
+
+
+def _session(connection: Connection) -> int:
+    """The process id of the session that answers."""
+    (process,) = connection.execute("SELECT pg_backend_pid()", prepare=False).fetchone() or (0,)
+    return process
 
 
 def can_pipeline(connection: Connection) -> bool:

@@ -141,6 +141,9 @@ def _statement_error(error: psycopg.Error, message: str, location: str) -> Packw
             )
         case errors.InsufficientPrivilege():
             return StoreError(shown, fix="ask the database's owner for the privilege")
+        case errors.DependentObjectsStillExist():
+            detail = (error.diag.message_detail or message).splitlines()[0]
+            return StoreError(f"{location}: {detail}; nothing was removed", fix="remove that first")
         case errors.DiskFull():
             return StoreFull(shown, fix="free disk space on the database server")
         case errors.DuplicateTable():

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 import numpy as np
 
 from packwise.documents import Document
-from packwise.errors import StoreBusy, StoreError
+from packwise.errors import StoreBusy, StoreError, UsageError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, WriteSummary
 from packwise.stores.checks import EmbedderIdentity, embedders_would_mix, other_embedder
@@ -157,6 +157,12 @@ class PostgresWriter(StagingWriter):
     def _begin(self, connection: Connection, allow_mismatch: bool) -> None:
         from psycopg import IsolationLevel
 
+        if self._pool.shares_session(connection):
+            raise UsageError(
+                f"{self._location} is a pooler that shares sessions, and a build locks the store"
+                " for as long as it runs",
+                fix="give the URL of the server itself",
+            )
         connection.read_only = False
         connection.isolation_level = IsolationLevel.READ_COMMITTED
         migrate(connection, "passages", _STEPS, self._location, self._pool.schema_path(connection))
