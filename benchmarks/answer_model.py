@@ -2,7 +2,6 @@
 
     python benchmarks/answer_model.py collect FOLDER [SET ...]
     python benchmarks/answer_model.py fit FOLDER [--write]
-    python benchmarks/answer_model.py add FOLDER FEATURE [FEATURE ...]
 
 ``collect`` asks the tuning questions without a language model and keeps, for each, the blocks
 that were considered and whether each holds the answer. The sets:
@@ -14,9 +13,8 @@ that were considered and whether each holds the answer. The sets:
 
 The data of the last two is read from the folder that PACKWISE_DATA names. ``fit`` prints what
 the models give, each question judged by models that have not seen it or its tree, and with
---write stores them in ``answering/block_weights.json``. ``add`` fits the weights of new features
-of the probability, all others as they are stored. Nothing here sees the questions of
-``benchmarks/documentation.py``.
+--write stores them in ``answering/block_weights.json``. Nothing here sees the questions that
+``benchmarks/documentation.py`` asks without --tune.
 """
 
 from __future__ import annotations
@@ -41,7 +39,12 @@ from span_heads import tuning_questions
 import packwise
 from packwise.answering import asking, block_ranking
 from packwise.answering.answer import LIKELY
-from packwise.answering.block_ranking import RankedBlock, RankedBlocks, answer_features
+from packwise.answering.block_ranking import (
+    RankedBlock,
+    RankedBlocks,
+    answer_features,
+    answer_model,
+)
 from packwise.answering.blocks import AnswerBlock
 from packwise.answering.extractive import choose, rendered
 from packwise.candidates import EVERYTHING, Filter
@@ -64,16 +67,13 @@ FOLDS = 6
 def main() -> None:
     """Run the command that was asked for."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("command", choices=["collect", "fit", "add"])
+    options.add_argument("command", choices=["collect", "fit"])
     options.add_argument("folder", type=Path)
     options.add_argument("sets", nargs="*")
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     if given.command == "fit":
         fit(given.folder, given.write)
-        return
-    if given.command == "add":
-        add(given.folder, given.sets)
         return
     for name in given.sets or [*(path.stem for path in QUESTIONS.glob("*.jsonl")), *LARGE]:
         rows = {"squad2": squad, "tatqa": tatqa}.get(name, documentation)(given.folder, name)
@@ -195,33 +195,16 @@ def is_right(shown: Sequence[AnswerBlock], right: dict[str, Any]) -> bool:
 def fit(folder: Path, write: bool) -> None:
     """Fit both models for each judge, print what they give, and write them if asked."""
     rows = collected(folder)
-    models: dict[str, dict[str, dict[str, float]]] = {}
+    stored: dict[str, dict[str, dict[str, float]]] = {}
     for judge in JUDGES:
         scored: list[tuple[dict[str, Any], float]] = []
         for fold in range(FOLDS):
-            rank, answer = fitted([row for row in rows if fold_of(row) != fold], judge)
-            scored += [best_of(row, judge, rank, answer) for row in rows if fold_of(row) == fold]
+            models = fitted([row for row in rows if fold_of(row) != fold], judge)
+            scored += [best_of(row, judge, models) for row in rows if fold_of(row) == fold]
         report(judge, scored)
-        rank, answer = fitted(rows, judge)
-        models[judge] = {"rank": rounded(rank), "answer": rounded(answer)}
+        stored[judge] = {name: rounded(model) for name, model in fitted(rows, judge).items()}
     if write:
-        WEIGHTS.write_text(json.dumps(models, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def add(folder: Path, names: Sequence[str]) -> None:
-    """Fit the weights of these features of the probability, and write them."""
-    rows = collected(folder)
-    models = {judge: dict(block_ranking.weights(judge)) for judge in JUDGES}
-    for judge, model in models.items():
-        found = [answer_row(row, judge, model["rank"]) for row in rows]
-        stored = {name: w for name, w in model["answer"].items() if name not in names}
-        known = [sum(stored.get(name, 0.0) * v for name, v in f.items()) for f, _ in found]
-        new = [{name: f.get(name, 0.0) for name in names} for f, _ in found]
-        share = weights_of([row["set"] for row in rows])
-        added = fit_logistic(new, [right for _, right in found], share, known)
-        sys.stdout.write(f"{judge}: {rounded(added)}\n")
-        model["answer"] = stored | rounded(added)
-    WEIGHTS.write_text(json.dumps(models, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        WEIGHTS.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def collected(folder: Path) -> list[dict[str, Any]]:
@@ -259,23 +242,27 @@ def features_of(row: Mapping[str, Any], judge: str) -> list[dict[str, float]]:
     ]
 
 
-def fitted(rows: Sequence[dict[str, Any]], judge: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Weights of the ranking model and of the answer's probability."""
-    rank = fit_ranking(rows, judge)
-    features, labels, groups = [], [], []
+def fitted(rows: Sequence[dict[str, Any]], judge: str) -> dict[str, dict[str, float]]:
+    """Weights of the ranking model, and of those of the answer's probability."""
+    models = {"rank": fit_ranking(rows, judge)}
+    parts: dict[str, list[tuple[dict[str, float], bool, str]]] = defaultdict(list)
     for row in rows:
-        found, right = answer_row(row, judge, rank)
-        features.append(found)
-        labels.append(right)
-        groups.append(row["set"])
-    return rank, fit_logistic(features, labels, weights_of(groups))
+        ranked = as_ranked(row, judge, models["rank"])
+        right = is_right(choose(ranked, 1.0), row["right"])
+        features = answer_features(ranked, row["signs"])
+        parts[answer_model(ranked)].append((features, right, row["set"]))
+    for name, found in parts.items():
+        features, labels, sets = zip(*found, strict=True)
+        models[name] = fit_logistic(features, labels, weights_of(sets))
+    return models
 
 
 def weights_of(groups: Sequence[str]) -> list[float]:
-    """Documentation, SQuAD and TAT-QA count alike, whatever their number of questions."""
+    """Documentation, SQuAD and TAT-QA count alike, whatever their number of questions, but no
+    question counts more than twice."""
     kinds = [name if name in LARGE else "documentation" for name in groups]
     count = Counter(kinds)
-    return [len(kinds) / len(count) / count[kind] for kind in kinds]
+    return [min(2.0, len(kinds) / len(count) / count[kind]) for kind in kinds]
 
 
 def fit_ranking(rows: Sequence[dict[str, Any]], judge: str) -> dict[str, float]:
@@ -309,14 +296,6 @@ def fit_ranking(rows: Sequence[dict[str, Any]], judge: str) -> dict[str, float]:
     return dict(zip(names, found.x.tolist(), strict=True))
 
 
-def answer_row(
-    row: dict[str, Any], judge: str, rank: Mapping[str, float]
-) -> tuple[dict[str, float], bool]:
-    """The features of the answer that these weights would choose, and whether it is right."""
-    ranked = as_ranked(row, judge, rank)
-    return answer_features(ranked, row["signs"]), is_right(choose(ranked, 1.0), row["right"])
-
-
 def as_ranked(row: dict[str, Any], judge: str, rank: Mapping[str, float]) -> RankedBlocks:
     """The blocks of a question ranked by these weights."""
     found = [
@@ -331,17 +310,14 @@ def fit_logistic(
     features: Sequence[Mapping[str, float]],
     labels: Sequence[bool],
     share: Sequence[float],
-    known: Sequence[float] | None = None,
 ) -> dict[str, float]:
-    """Weights of a logistic regression, the constant among the features; ``known`` is what
-    features with fixed weights add to the log-odds."""
+    """Weights of a logistic regression, the constant among the features."""
     names = sorted({name for found in features for name in found})
     x = np.array([[found.get(name, 0.0) for name in names] for found in features])
     y, by = np.array(labels, dtype=float), np.array(share)
-    fixed = np.zeros(len(y)) if known is None else np.array(known)
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
-        z = x @ w + fixed
+        z = x @ w
         chance = 1 / (1 + np.exp(-z))
         total = float(by @ (np.logaddexp(0, z) - y * z)) + 0.5 * float(w @ w)
         return total, x.T @ (by * (chance - y)) + w
@@ -351,11 +327,11 @@ def fit_logistic(
 
 
 def best_of(
-    row: dict[str, Any], judge: str, rank: Mapping[str, float], answer: Mapping[str, float]
+    row: dict[str, Any], judge: str, models: Mapping[str, Mapping[str, float]]
 ) -> tuple[dict[str, Any], float]:
     """A question with what would be shown, and its probability."""
-    ranked = as_ranked(row, judge, rank)
-    found = answer_features(ranked, row["signs"])
+    ranked = as_ranked(row, judge, models["rank"])
+    found, answer = answer_features(ranked, row["signs"]), models[answer_model(ranked)]
     chance = 1 / (1 + math.exp(-sum(answer.get(name, 0.0) * v for name, v in found.items())))
     best = is_right([ranked.blocks[0].block], row["right"])
     return {**row, "best": best, "shown": is_right(choose(ranked, chance), row["right"])}, chance

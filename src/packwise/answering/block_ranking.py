@@ -1,9 +1,9 @@
 """Which part of the passages answers best, and how likely it is that it is right.
 
-Two small linear models with named features, fitted by ``benchmarks/answer_model.py`` and stored
-in ``block_weights.json``: one ranks the blocks of a question, the other gives the probability
-that the best of them is right. There is a set of weights for each judge of blocks: the
-cross-encoder, or words alone.
+Small linear models with named features, fitted by ``benchmarks/answer_model.py`` and stored in
+``block_weights.json``: one ranks the blocks of a question, two give the probability that the best
+of them is right, for documents with sections and for plain ones. There is a set of weights for
+each judge of blocks: the cross-encoder, or words alone.
 """
 
 from __future__ import annotations
@@ -159,8 +159,15 @@ def _worth_judging(
 
 def answer_probability(ranked: RankedBlocks, signs: Mapping[str, float]) -> float:
     """The probability that the best block is right; ``signs`` are those of the search."""
-    features = answer_features(ranked, signs)
-    return 1 / (1 + math.exp(-_score(weights(ranked.judge)["answer"], features)))
+    model = weights(ranked.judge)[answer_model(ranked)]
+    return 1 / (1 + math.exp(-_score(model, answer_features(ranked, signs))))
+
+
+def answer_model(ranked: RankedBlocks) -> str:
+    """Which model of the probability to use: what the signs are worth differs between documents
+    with sections and plain ones, which seem to answer more questions than they do."""
+    sections = any(one.block.source.passage.section_path for one in ranked.blocks)
+    return "answer" if sections else "answer without sections"
 
 
 def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[str, float]:
@@ -183,24 +190,18 @@ def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[st
         if name in best.features:
             found[name] = best.features[name]
     found["prose"] = float(best.block.kind is PartKind.TEXT)
-    # What the signs are worth depends on the documents: a question that plain text without
-    # headings seems to answer is more often one that it does not answer.
-    blocks = [one.block for one in ranked.blocks]
-    documents = {
-        "all prose": sum(b.kind is PartKind.TEXT for b in blocks) > _NEARLY_ALL * len(blocks),
-        "no sections": not any(b.source.passage.section_path for b in blocks),
-    }
-    for name in (name for name, holds in documents.items() if holds):
-        found[name] = 1.0
-        found[f"{name}, score"] = best.score
+    kinds = Counter(one.block.kind for one in ranked.blocks)
+    if kinds[PartKind.TEXT] > _NEARLY_ALL * len(ranked.blocks):
+        found["all prose"] = 1.0
+        found["all prose, score"] = best.score
         for sign in ("judge", "covered", "unmet"):
-            found[f"{name}, {sign}"] = best.features.get(sign, 0.0)
+            found[f"all prose, {sign}"] = best.features.get(sign, 0.0)
     return found
 
 
 @cache
 def weights(judge: Judge) -> Mapping[str, Mapping[str, float]]:
-    """The two models for a judge, ``rank`` and ``answer``, as weights by feature."""
+    """The models for a judge as weights by feature: ``rank``, and two for the probability."""
     path = files("packwise.answering").joinpath("block_weights.json")
     return json.loads(path.read_text(encoding="utf-8"))[judge]
 
