@@ -232,7 +232,7 @@ def schema(store: str, question: str, embedder: str | None, as_json: bool, **opt
     elif context.left_out:
         note("no column fits into the budget")
     else:
-        note(f"tenant {options['tenant']!r} has no columns: packwise db introspect reads them")
+        note(f"tenant {options['tenant_id']!r} has no columns: packwise db introspect reads them")
 
 
 def search_nodes(
