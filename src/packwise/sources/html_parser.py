@@ -1,0 +1,73 @@
+"""HTML as selectolax parses it, in bounded time: markup that would take minutes is simplified."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from packwise.sources.access import access
+from packwise.sources.document_builder import DocumentBuilder
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser
+
+_DEEPEST = 4_000
+"""HTML nested deeper than this is read as plain text: the parser's time grows with the square
+of the depth (a minute at 100,000)."""
+
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)")
+# Elements without content, and those that the parser closes by itself.
+_FLAT = frozenset(
+    "area base br col embed hr img input link meta source track wbr p li dt dd tr td th option "
+    "optgroup thead tbody tfoot colgroup rp rt".split()
+)
+_MOST_ATTRIBUTES = 100
+_LONG_TAG = 4096
+_ONE_ATTRIBUTE = r"""=?[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+"""
+_ATTRIBUTE = re.compile(_ONE_ATTRIBUTE)
+_WHOLE_TAG = re.compile(rf"(<[a-zA-Z][^\s/>]*+)(?:[\s/]++|{_ONE_ATTRIBUTE})*+>")
+_ACCESS = re.compile(
+    r"""(?i)<meta\s[^<>]{0,400}?(?:name|property)\s*=\s*["']?\s*(tenant|space|acl)\b"""
+)
+_MARKUP = re.compile(r"(?is)<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|</?[a-z!][^<>]*>?")
+
+
+def parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
+    """The parsed HTML; ``None`` if it is nested too deep and was added as plain text."""
+    if _depth(source) > _DEEPEST:
+        if meta := _ACCESS.search(source):
+            builder.metadata |= access([*builder.metadata.items(), (meta[1], None)])
+        builder.plain_text(unescape(_MARKUP.sub("\n\n", source)))
+        return None
+    from selectolax.lexbor import LexborHTMLParser
+
+    return LexborHTMLParser(_with_few_attributes(source))
+
+
+def _with_few_attributes(source: str) -> str:
+    """The source without the further attributes of tags that have very many: the parser
+    compares each with all before it (150 seconds for a megabyte)."""
+    if len(source) < _LONG_TAG:
+        return source
+    parts: list[str] = []
+    position = 0
+    for tag in _WHOLE_TAG.finditer(source):
+        if tag.end() - tag.start() > _LONG_TAG:
+            kept = islice(_ATTRIBUTE.finditer(source, tag.end(1), tag.end()), _MOST_ATTRIBUTES)
+            attributes = " ".join(attribute[0] for attribute in kept)
+            parts += [source[position : tag.end(1)], " ", attributes, ">"]
+            position = tag.end()
+    return "".join((*parts, source[position:]))
+
+
+def _depth(source: str) -> int:
+    """Roughly how deep elements are nested, judged by the tags alone."""
+    depth = deepest = 0
+    for closing, tag in _TAG.findall(source):
+        if tag.lower() in _FLAT:
+            continue
+        depth = max(depth - 1, 0) if closing else depth + 1
+        deepest = max(deepest, depth)
+    return deepest
