@@ -1,13 +1,13 @@
 """What a reader of real documentation gets: right answers, unsure ones, wrong ones, refusals.
 
-    python benchmarks/documentation.py [FOLDER] [--second | --tune] [--wrong]
+    python benchmarks/documentation.py [FOLDER] [--second | --third | --tune] [--wrong]
 
 Fetches the source archives of three projects with pip, builds a pack from the documentation of
 each in FOLDER (else a temporary one), and asks the questions in ``benchmarks/documentation``
 without a language model, as ``packwise eval answers PACK QUESTIONS`` does for each. --second takes
-three other projects, with questions that were written before their documentation was looked at.
---tune takes the projects and questions that ``answer_model.py`` fits on; manuals of Debian packages
-among them are fetched with apt-get. --wrong prints the answers that are not right.
+three other projects, --third four more, with questions that were written before their documentation
+was looked at. --tune takes the projects and questions that ``answer_model.py`` fits on. Manuals of
+Debian packages are fetched with apt-get. --wrong prints the answers that are not right.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ SECOND_TREES = {
     "pip": ("pip==26.3", "docs/html"),
     "pytest": ("pytest==9.0.0", "doc/en"),
 }
+THIRD_TREES = {
+    "haproxy": ("debian: haproxy-doc", "usr/share/doc/haproxy-doc/html"),
+    "lftp": ("debian: lftp", "usr/share/man"),
+    "nox": ("nox==2026.10.20", "docs"),
+    "urllib3": ("urllib3==2.8.0", "docs"),
+}
 TUNE_TREES = {
     "alembic": ("alembic==1.20.1", "docs/build"),
     "attrs": ("attrs==26.1.0", "docs"),
@@ -53,7 +59,7 @@ TUNE_TREES = {
 
 def main(folder: Path, part: str) -> None:
     """Build what is missing, ask every question, print one row per kind of question."""
-    trees = {"": TREES, "second": SECOND_TREES, "tune": TUNE_TREES}[part]
+    trees = {"": TREES, "second": SECOND_TREES, "third": THIRD_TREES, "tune": TUNE_TREES}[part]
     questions = QUESTIONS / part
     report = AnswerReport(())
     for tree, (requirement, inside) in trees.items():
@@ -106,5 +112,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(places[0] if places else scratch)
         place.mkdir(parents=True, exist_ok=True)
-        parts = ("second", "tune")
+        parts = ("second", "third", "tune")
         main(place, next((name for name in parts if f"--{name}" in sys.argv), ""))

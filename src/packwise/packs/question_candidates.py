@@ -47,7 +47,7 @@ _OPENING = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class QuestionCandidate:
     """A question and where it comes from: a right answer holds one of ``told``, and ``value``."""
 
     question: str
@@ -65,13 +65,13 @@ class Candidate:
 
 def candidates(
     documents: Mapping[str, Sequence[Passage]], most_per_document: int
-) -> Iterator[Candidate]:
+) -> Iterator[QuestionCandidate]:
     """One question of each document, then a second one of each; no question twice.
 
     Documents in turn begin with another kind of question.
     """
     spelling = Spelling(p.text for passages in documents.values() for p in passages)
-    made: list[list[Candidate]] = []
+    made: list[list[QuestionCandidate]] = []
     for at, (name, passages) in enumerate(documents.items()):
         if _NOT_ASKED.search(name):
             continue
@@ -91,14 +91,14 @@ def candidates(
             yield candidate
 
 
-def _in_turn(lists: Sequence[Sequence[Candidate]]) -> Iterator[Candidate]:
+def _in_turn(lists: Sequence[Sequence[QuestionCandidate]]) -> Iterator[QuestionCandidate]:
     for row in zip_longest(*lists):
         yield from (candidate for candidate in row if candidate is not None)
 
 
-def _statements(passages: Iterable[Passage], spelling: Spelling) -> list[Candidate]:
+def _statements(passages: Iterable[Passage], spelling: Spelling) -> list[QuestionCandidate]:
     """Those that people ask more often first."""
-    found: list[tuple[int, Candidate]] = []
+    found: list[tuple[int, QuestionCandidate]] = []
     for passage in passages:
         for text in _blocks(passage, BlockKind.TEXT):
             for start, end in sentence_spans(text):
@@ -106,19 +106,19 @@ def _statements(passages: Iterable[Passage], spelling: Spelling) -> list[Candida
                 if len(sentence) in _SENTENCE and (
                     question := question_from_statement(sentence, spelling)
                 ):
-                    made = Candidate(question.text, passage, (sentence,), question.holds)
+                    made = QuestionCandidate(question.text, passage, (sentence,), question.holds)
                     found.append((question.rank, made))
     return [candidate for _, candidate in sorted(found, key=lambda pair: pair[0])]
 
 
-def _headings(passages: Iterable[Passage], spelling: Spelling) -> Iterator[Candidate]:
+def _headings(passages: Iterable[Passage], spelling: Spelling) -> Iterator[QuestionCandidate]:
     seen: set[tuple[str, ...]] = set()
     for passage in passages:
         if not passage.section_path or passage.section_path in seen:
             continue
         seen.add(passage.section_path)
         if question := question_from_heading(passage.header, spelling):
-            yield Candidate(question, passage, _openings(question, passage.text))
+            yield QuestionCandidate(question, passage, _openings(question, passage.text))
 
 
 def _openings(question: str, text: str) -> tuple[str, ...]:
@@ -129,15 +129,15 @@ def _openings(question: str, text: str) -> tuple[str, ...]:
     return tuple(text[start:end] for start, end in spans if end - start >= _SENTENCE.start)
 
 
-def _options(passages: Iterable[Passage]) -> Iterator[Candidate]:
+def _options(passages: Iterable[Passage]) -> Iterator[QuestionCandidate]:
     for passage in passages:
         if found := _OPTION_HEADING.fullmatch(passage.header):
-            yield Candidate(f"What does {found['option']} do?", passage, (passage.text,))
+            yield QuestionCandidate(f"What does {found['option']} do?", passage, (passage.text,))
         for found in _OPTION_LINE.finditer(passage.text):
-            yield Candidate(f"What does {found['option']} do?", passage, (found["what"],))
+            yield QuestionCandidate(f"What does {found['option']} do?", passage, (found["what"],))
 
 
-def _rows(passages: Iterable[Passage]) -> Iterator[Candidate]:
+def _rows(passages: Iterable[Passage]) -> Iterator[QuestionCandidate]:
     """A few rows of each table, the fullest first."""
     for passage in passages:
         for text in _blocks(passage, BlockKind.TABLE):
@@ -151,7 +151,7 @@ def _rows(passages: Iterable[Passage]) -> Iterator[Candidate]:
 
 def _questions_of_rows(
     columns: Sequence[str], rows: Sequence[Sequence[str]], passage: Passage
-) -> Iterator[Candidate]:
+) -> Iterator[QuestionCandidate]:
     key = next((at for at in range(len(columns)) if _is_key(at, rows)), None)
     if key is None:
         return
@@ -164,7 +164,7 @@ def _questions_of_rows(
         ]
         if asked:
             question, value = asked[turn % len(asked)]
-            yield Candidate(question, passage, (row[key],), value[:80])
+            yield QuestionCandidate(question, passage, (row[key],), value[:80])
 
 
 def _is_key(at: int, rows: Sequence[Sequence[str]]) -> bool:

@@ -21,7 +21,7 @@ from packwise.answering.answer import Answer
 from packwise.documents import Passage, content_hash
 from packwise.library import Library
 from packwise.models.base import Embedder
-from packwise.packs.question_candidates import Candidate, candidates
+from packwise.packs.question_candidates import QuestionCandidate, candidates
 from packwise.settings import Settings, data_folder
 from packwise.stores.base import Store, StoreInfo, WriteSummary
 from packwise.stores.durable import PreparedFile, open_regular, writing
@@ -113,10 +113,12 @@ def make_samples(store: Store, embedder: Embedder, settings: Settings) -> list[S
     return found
 
 
-def _varied(made: Iterable[Candidate], tally: Mapping[str, int]) -> Iterator[Candidate]:
+def _varied(
+    made: Iterable[QuestionCandidate], tally: Mapping[str, int]
+) -> Iterator[QuestionCandidate]:
     """The candidates, at the end those that begin like several that were kept, or are from a
     document that was asked about before."""
-    later: list[Candidate] = []
+    later: list[QuestionCandidate] = []
     for candidate in made:
         alike = tally[_beginning(candidate)] >= _MOST_ALIKE
         if alike or tally[candidate.passage.document] >= _MOST_OF_ONE:
@@ -126,11 +128,11 @@ def _varied(made: Iterable[Candidate], tally: Mapping[str, int]) -> Iterator[Can
     yield from later
 
 
-def _beginning(candidate: Candidate) -> str:
+def _beginning(candidate: QuestionCandidate) -> str:
     return " ".join(candidate.question.split()[:2])
 
 
-def _is_promising(quick: Library, candidate: Candidate) -> bool:
+def _is_promising(quick: Library, candidate: QuestionCandidate) -> bool:
     """Whether the question is found in its section, and answered by a reader that is ten times
     faster and less sure."""
     hits = quick.search(candidate.question, 1).hits
@@ -139,7 +141,7 @@ def _is_promising(quick: Library, candidate: Candidate) -> bool:
     return _is_answered(quick.ask(candidate.question, synthesis=False), candidate)
 
 
-def _is_answered(answer: Answer, candidate: Candidate) -> bool:
+def _is_answered(answer: Answer, candidate: QuestionCandidate) -> bool:
     """Whether an answer comes from where the question was made, and holds what was asked."""
     if not answer.citations:
         return False
