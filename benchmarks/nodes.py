@@ -31,7 +31,7 @@ from packwise.evaluation.compare import bootstrap_interval
 from packwise.evaluation.data import Half, half_of
 from packwise.models.embedder import load_embedder
 from packwise.models.tokens import token_counter
-from packwise.nodes.adapter import KnowledgeVerseAdapter, Ranking, default_ranking
+from packwise.nodes.adapter import KnowledgeVerseAdapter, default_ranking
 from packwise.nodes.importing import read_lines
 from packwise.nodes.records import FIELD, QA_EXAMPLE, FieldSpec, KnowledgeNode
 from packwise.nodes.schema import NodesSchema, init_nodes
@@ -73,7 +73,7 @@ class Ways:
 
     def default(self) -> Search:
         """The adapter's own ranking for nodes of this type."""
-        ranking: Ranking = default_ranking(self._type)
+        ranking = default_ranking(self._type)
         weights = ranking["bm25_weight"], ranking["vector_weight"]
         return self.hybrid(weights, ranking["fusion"])
 

@@ -12,7 +12,7 @@ from packwise.language.analyzer import terms as index_terms
 from packwise.language.entities import AliasIndex, passage_names
 from packwise.language.names import title_aliases
 from packwise.retrieval.graph import Spread, SpreadParameters, spread
-from packwise.stores.knowledge import Entity, PassageEntities, Place, TitledDocument
+from packwise.stores.knowledge import Entity, PassageEntities, PassagePlace, TitledDocument
 from packwise.stores.name_graph import KnowledgeGraph
 
 
@@ -37,8 +37,8 @@ class World:
         titled = tuple(TitledDocument(d, titles[d]) for d in self.aliases.documents(key))
         return Entity(key, key, "name", self.counts[key], titled)
 
-    def place(self, key: int) -> Place:
-        return Place(key, self.passages[key].document, self.passages[key].doc_title)
+    def place(self, key: int) -> PassagePlace:
+        return PassagePlace(key, self.passages[key].document, self.passages[key].doc_title)
 
     def entities_named(self, keys):
         known = self.counts.keys() | {a for p in self.passages for a in title_aliases(p.doc_title)}

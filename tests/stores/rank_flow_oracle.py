@@ -33,7 +33,7 @@ from packwise.language.names import KeyMatcher, phrases, title_aliases
 from packwise.language.questions import parse_question
 from packwise.retrieval.fusion import PassageScorer
 from packwise.stores.base import Key
-from packwise.stores.knowledge import Entity, KnowledgeStore, PassageEntities, Place
+from packwise.stores.knowledge import Entity, KnowledgeStore, PassageEntities, PassagePlace
 
 MOST_TERMS = 32
 """A question with more distinct terms is a text that names things in passing."""
@@ -341,7 +341,7 @@ class _RankFlow:
             yield _PassageEdge("title", entity.key, strength / len(articles), targets)
 
     def _to_places(
-        self, entity: Entity, places: Iterable[Place], held: PassageEntities
+        self, entity: Entity, places: Iterable[PassagePlace], held: PassageEntities
     ) -> Iterable[_PassageEdge]:
         here = held.place.article
         others = tuple(place.key for place in places if place.article != here)

@@ -9,7 +9,7 @@ from packwise.language.analyzer import terms
 from packwise.stores import entity_extraction
 from packwise.stores.bm25 import term_hash
 from packwise.stores.qdrant.points import indexed_prefixes, is_indexed_prefix
-from packwise.stores.qdrant.server import Server, parse_address
+from packwise.stores.qdrant.server import QdrantServer, parse_address
 from packwise.stores.qdrant.statistics import (
     bm25_scores,
     pack_part,
@@ -26,7 +26,9 @@ def store():
     from qdrant_client import QdrantClient
 
     client = QdrantClient(":memory:")
-    with QdrantStore(Server([client]), parse_address("qdrant+http://localhost/docs")) as opened:
+    with QdrantStore(
+        QdrantServer([client]), parse_address("qdrant+http://localhost/docs")
+    ) as opened:
         yield opened
 
 
@@ -151,10 +153,10 @@ def test_points_go_in_batches_that_a_server_takes(monkeypatch):
     client = Client()
     sizes = [10, 10, 200_000, 10, 30_000, 30_000]
     upsert = layout.upsert
-    upsert(Server([client]), "docs", [point(i, size) for i, size in enumerate(sizes)])
+    upsert(QdrantServer([client]), "docs", [point(i, size) for i, size in enumerate(sizes)])
     assert client.batches == [[0, 1], [2], [3, 4], [5]]
     client.batches.clear()
     monkeypatch.setattr(layout, "_MOST_BYTES", 1 << 40)
-    upsert(Server([client]), "docs", [point(i, 1) for i in range(600)])
+    upsert(QdrantServer([client]), "docs", [point(i, 1) for i in range(600)])
     assert [len(batch) for batch in client.batches] == [256, 256, 88]
-    upsert(Server([client]), "docs", [])
+    upsert(QdrantServer([client]), "docs", [])

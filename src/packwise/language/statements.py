@@ -74,7 +74,7 @@ _UNCLEAR = re.compile(r"(?i)\b(?:this|these|those|above|below|following)\b")
 LONGEST = 90
 
 
-class Question(NamedTuple):
+class StatementQuestion(NamedTuple):
     """A question and the words without which a text does not answer it. Those of a lower
     ``rank`` are asked more often."""
 
@@ -83,7 +83,7 @@ class Question(NamedTuple):
     rank: int = 0
 
 
-def question_from_statement(sentence: str, spelling: Spelling) -> Question | None:
+def question_from_statement(sentence: str, spelling: Spelling) -> StatementQuestion | None:
     """The question that a sentence answers; ``None`` if that is not sure."""
     said = " ".join(sentence.split()).lstrip("-*• ")
     for pattern, ask in _RULES:
@@ -93,10 +93,10 @@ def question_from_statement(sentence: str, spelling: Spelling) -> Question | Non
             unclear = not announced and _UNCLEAR.search(said)
             return None if unclear or len(question.text) > LONGEST else question
     defined = question_from_definition(said, spelling)
-    return Question(defined, rank=1) if defined else None
+    return StatementQuestion(defined, rank=1) if defined else None
 
 
-def _how(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _how(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     verb, what = found["verb"], in_first_person(found["what"].split())
     words = [word.lower().strip("'’.`") for word in what]
     if verb in _NOT_ASKED or not 1 <= len(what) <= 9 or _POINTING.intersection(words):
@@ -108,10 +108,10 @@ def _how(found: re.Match[str], spelling: Spelling) -> Question | None:
         return None
     if not _has_object(words):
         return None
-    return Question(f"How do I {verb} {' '.join(what)}?")
+    return StatementQuestion(f"How do I {verb} {' '.join(what)}?")
 
 
-def _how_known(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _how_known(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     """After "Use it to" may come a verb, but also the value that something is set to."""
     return _how(found, spelling) if found["verb"] in VERBS else None
 
@@ -122,46 +122,48 @@ def _has_object(words: list[str]) -> bool:
     return bool(set(words) - plain - VAGUE)
 
 
-def _when(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _when(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     subject = _subject(found["subject"], spelling)
     if subject is None:
         return None
-    return Question(f"When {found['was']} {subject} {found['verb']}?", found["date"])
+    return StatementQuestion(f"When {found['was']} {subject} {found['verb']}?", found["date"])
 
 
-def _who(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _who(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     subject, verb = _subject(found["subject"], spelling), found["verb"]
     if subject is None or found["name"].split()[0] in ("The", "A", "An"):
         return None
-    return Question(f"Who {_PAST.get(verb, verb)} {subject}?", found["name"])
+    return StatementQuestion(f"Who {_PAST.get(verb, verb)} {subject}?", found["name"])
 
 
-def _used(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _used(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     subject = _subject(found["subject"], spelling)
-    return Question(f"What {found['is']} {subject} used for?", rank=1) if subject else None
+    return StatementQuestion(f"What {found['is']} {subject} used for?", rank=1) if subject else None
 
 
-def _allows(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _allows(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     subject = _subject(found["subject"], spelling)
-    return Question(f"What does {subject} allow me to do?", rank=2) if subject else None
+    return StatementQuestion(f"What does {subject} allow me to do?", rank=2) if subject else None
 
 
-def _does(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _does(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     subject, verb = _subject(found["subject"], spelling), found["verb"]
     if subject is None or len(found["what"].split()) < 3:
         return None
     if verb in _BROAD and " " not in subject:
         return None
-    return Question(f"What does {subject} {_BASE.get(verb, verb.removesuffix('s'))}?", rank=2)
+    return StatementQuestion(
+        f"What does {subject} {_BASE.get(verb, verb.removesuffix('s'))}?", rank=2
+    )
 
 
-def _default(found: re.Match[str], spelling: Spelling) -> Question | None:
+def _default(found: re.Match[str], spelling: Spelling) -> StatementQuestion | None:
     words = [word.lower() for word in found["subject"].split()]
     value = found["value"].rstrip(".,")
     unclear = _POINTING.union(("if", "none", "behavior", "used")).intersection(words)
     if unclear or len(set(words) - VAGUE) < 1 or not (_CODE.search(value) or '"' in value):
         return None
-    return Question(f"What is the {found['subject']}?", value, 1)
+    return StatementQuestion(f"What is the {found['subject']}?", value, 1)
 
 
 def _subject(text: str, spelling: Spelling) -> str | None:
@@ -191,7 +193,7 @@ def _subject(text: str, spelling: Spelling) -> str | None:
     return shown if certain and len(shown) > 2 and not shown[0].isdigit() else None
 
 
-_Ask = Callable[[re.Match[str], Spelling], Question | None]
+_Ask = Callable[[re.Match[str], Spelling], StatementQuestion | None]
 _RULES: tuple[tuple[re.Pattern[str], _Ask], ...] = (
     (re.compile(rf"(?:In order to|To) {_TODO},? {_ORDER}"), _how),
     (re.compile(rf"If you (?:want|need|wish|would like) to {_TODO},? {_ORDER}"), _how),

@@ -43,7 +43,7 @@ HYBRID_WEIGHTS = (0.4, 0.6)
 """For other nodes: those of the specification."""
 
 
-class Ranking(TypedDict):
+class NodeRanking(TypedDict):
     """How ``hybrid_search`` ranks."""
 
     bm25_weight: float
@@ -56,7 +56,7 @@ def default_ranking(
     fusion: Fusion | None = None,
     bm25_weight: float | None = None,
     vector_weight: float | None = None,
-) -> Ranking:
+) -> NodeRanking:
     """The ranking for nodes of these types, with what a caller chose instead. One weight alone
     leaves the rest to the other."""
     types = [node_types] if isinstance(node_types, str) else list(node_types or ())

@@ -17,7 +17,7 @@ from packwise.language.analyzer import FUNCTION_WORDS
 from packwise.language.names import name_key, names_in, phrases, title_aliases
 from packwise.retrieval.graph import entities_in_question
 from packwise.stores.base import Key, Store
-from packwise.stores.knowledge import Entity, EntityId, PassageEntities, Place
+from packwise.stores.knowledge import Entity, EntityId, PassageEntities, PassagePlace
 
 MOST_HOPS = 6
 MOST_PATHS = 5
@@ -57,7 +57,7 @@ class PathStep:
     relation: str
     target: str
     kind: RelationKind
-    place: Place | None = None
+    place: PassagePlace | None = None
     context: str = ""
 
     def as_dict(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class _EntityGraph:
         self._weights[node] = max(self._weights.get(node, 0), entity.passages)
         return node
 
-    def add_article(self, place: Place) -> str:
+    def add_article(self, place: PassagePlace) -> str:
         """The node of the article a passage belongs to."""
         node = place.article
         self.labels.setdefault(node, place.title or place.document)
@@ -324,7 +324,12 @@ class _EntityGraph:
         return self._store.entities_of(keys).values() if keys else ()
 
     def _step(
-        self, source: str, kind: RelationKind, target: str, place: Place | None, anchor: str = ""
+        self,
+        source: str,
+        kind: RelationKind,
+        target: str,
+        place: PassagePlace | None,
+        anchor: str = "",
     ) -> PathStep:
         context = " ".join(anchor.split())
         return PathStep(

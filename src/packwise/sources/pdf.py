@@ -19,7 +19,7 @@ from packwise.documents import BlockKind
 from packwise.errors import SourceError
 from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 from packwise.sources.pdf_layout import Part, joined, parts
-from packwise.sources.pdf_words import PageWords, Segment, page_words, segments
+from packwise.sources.pdf_words import PageWords, PdfSegment, page_words, segments
 from packwise.sources.readers import installed
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class _Page:
     number: int
     width: float
     height: float
-    found: list[Segment]
+    found: list[PdfSegment]
     keys: dict[int, str] = field(default_factory=dict[int, str])
     """By index in ``found``: lines near the edge as they would repeat on other pages."""
 
@@ -218,7 +218,7 @@ class _PdfReader:
         positions = Counter(
             key.rpartition("@")[2] for one in near for key in set(one.keys.values())
         )
-        kept: list[Segment] = []
+        kept: list[PdfSegment] = []
         for index, segment in enumerate(page.found):
             key = page.keys.get(index, "")
             again = repeated[key] >= 2

@@ -15,7 +15,7 @@ from itertools import pairwise
 from statistics import median
 
 from packwise.documents import BlockKind
-from packwise.sources.pdf_words import Segment, is_marker
+from packwise.sources.pdf_words import PdfSegment, is_marker
 
 _TEXT_LENGTH = 14
 """Characters per line, at least, of a column of text; shorter lines are cells of a table."""
@@ -45,10 +45,10 @@ class Part:
     gap: bool = False
 
 
-Row = list[Segment]
+Row = list[PdfSegment]
 
 
-def parts(found: Sequence[Segment]) -> list[Part]:
+def parts(found: Sequence[PdfSegment]) -> list[Part]:
     """The blocks of a page, in reading order."""
     return [part for region in _regions(list(found)) for part in _parts_of_region(region)]
 
@@ -205,12 +205,12 @@ class _Paragraphs:
 
     def __init__(self, left: float, right: float, usual: float) -> None:
         self._left, self._right, self._usual = left, right, usual
-        self._lines: list[Segment] = []
+        self._lines: list[PdfSegment] = []
         self._gap = True
         self.after_table = False
 
     def add(self, row: Row) -> Iterator[Part]:
-        line = Segment(tuple(word for segment in row for word in segment.words))
+        line = PdfSegment(tuple(word for segment in row for word in segment.words))
         gap = self.after_table or not self._lines
         if self._lines:
             before = self._lines[-1]
@@ -223,7 +223,7 @@ class _Paragraphs:
             self._gap = gap
         self._lines.append(line)
 
-    def _breaks(self, before: Segment, line: Segment) -> bool:
+    def _breaks(self, before: PdfSegment, line: PdfSegment) -> bool:
         if abs(before.size - line.size) > 0.12 * before.size or before.bold != line.bold:
             return True
         if is_marker(line.words[0].text) and (len(line.words) > 1 or not line.text.isalnum()):
@@ -305,7 +305,7 @@ def _columns(rows: list[Row]) -> list[tuple[float, float]]:
     return merged
 
 
-def _inside(segment: Segment, columns: list[tuple[float, float]]) -> bool:
+def _inside(segment: PdfSegment, columns: list[tuple[float, float]]) -> bool:
     """Whether a line that stands alone continues a cell: it lies in one column but the first."""
     return any(x0 - 2 <= segment.x0 and segment.x1 <= x1 + 20 for x0, x1 in columns[1:])
 
@@ -328,7 +328,7 @@ def _cells(rows: list[Row]) -> Iterator[tuple[str, ...]]:
         yield tuple(waiting)
 
 
-def _overlap(segment: Segment, column: tuple[float, float]) -> float:
+def _overlap(segment: PdfSegment, column: tuple[float, float]) -> float:
     return min(segment.x1, column[1]) - max(segment.x0, column[0])
 
 

@@ -6,7 +6,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from packwise.sources.pdf_words import PageWords, Word
+from packwise.sources.pdf_words import PageWords, PdfWord
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
@@ -34,7 +34,7 @@ def recognise(page: PdfPage) -> PageWords | None:
     found = _engine()(bitmap.to_numpy())
     if found.txts is None:
         return None
-    words: list[Word] = []
+    words: list[PdfWord] = []
     for box, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
         if score < _LEAST_SCORE or not text.strip():
             continue
@@ -42,6 +42,6 @@ def recognise(page: PdfPage) -> PageWords | None:
         top, bottom = float(box[:, 1].min()) / scale, float(box[:, 1].max()) / scale
         size = 0.8 * (bottom - top)
         words.append(
-            Word(text.strip(), left, right, height - bottom + size * 0.2, size, False, False)
+            PdfWord(text.strip(), left, right, height - bottom + size * 0.2, size, False, False)
         )
     return PageWords(width, height, tuple(words)) if words else None

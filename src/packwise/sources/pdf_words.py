@@ -42,7 +42,7 @@ _CODE_GAP = 4.0
 _Turn = Callable[[float, float], tuple[float, float]]
 
 
-class Word(NamedTuple):
+class PdfWord(NamedTuple):
     """A word; ``y`` is its baseline, counted from the bottom of the page."""
 
     text: str
@@ -55,10 +55,10 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class PdfSegment:
     """Words of one line without a wide gap between them."""
 
-    words: tuple[Word, ...]
+    words: tuple[PdfWord, ...]
 
     @property
     def text(self) -> str:
@@ -97,7 +97,7 @@ class PageWords:
 
     width: float
     height: float
-    words: tuple[Word, ...]
+    words: tuple[PdfWord, ...]
     wrong: float = 0.0
     unnamed: float = 0.0
     pictured: bool = False
@@ -116,7 +116,7 @@ def page_words(page: PdfPage) -> PageWords:
     return PageWords(width, height, tuple(words), wrong, unnamed, pictured)
 
 
-def _is_visible(word: Word, width: float, height: float) -> bool:
+def _is_visible(word: PdfWord, width: float, height: float) -> bool:
     """Whether a word lies on the page, rather than beside it where no one sees it."""
     return word.x1 > 0 and word.x0 < width and -word.size < word.y < height
 
@@ -142,12 +142,12 @@ def _upright(page: PdfPage) -> _Turn:
     return turn
 
 
-def _words(text_page: Any, upright: _Turn) -> tuple[list[Word], float, float]:
+def _words(text_page: Any, upright: _Turn) -> tuple[list[PdfWord], float, float]:
     import pypdfium2.raw as pdfium
 
     unicode_of, error_at = pdfium.FPDFText_GetUnicode, pdfium.FPDFText_HasUnicodeMapError
     measure = _Measure(pdfium, text_page, upright)
-    words: list[Word] = []
+    words: list[PdfWord] = []
     letters: list[str] = []
     first = last = wrong = unnamed = total = 0
     count = min(text_page.count_chars(), MOST_CHARACTERS)
@@ -184,7 +184,7 @@ class _Measure:
         self._name = ctypes.create_string_buffer(128)
         self._flags = ctypes.c_int()
 
-    def word(self, text: str, first: int, last: int) -> Word:
+    def word(self, text: str, first: int, last: int) -> PdfWord:
         pdfium, page = self._pdfium, self._page
         a, b, c, d = self._edges
         pdfium.FPDFText_GetCharBox(page, first, a, b, c, d)
@@ -203,7 +203,7 @@ class _Measure:
         if len(text) == 1 and _SIGNS.search(self._name.value):
             text = _SIGN.get(chr(ord(text) & 0xFF), "•")
         bold = bold or pdfium.FPDFText_GetFontWeight(page, first) >= _BOLD_WEIGHT
-        return Word(text, min(x0, x1), max(x0, x1), y0, size, bold, mono)
+        return PdfWord(text, min(x0, x1), max(x0, x1), y0, size, bold, mono)
 
 
 @lru_cache(maxsize=1024)
@@ -223,14 +223,14 @@ def _pictured(page: PdfPage, area: float) -> bool:
     return covered > 0.3 * area
 
 
-def segments(words: tuple[Word, ...]) -> list[Segment]:
+def segments(words: tuple[PdfWord, ...]) -> list[PdfSegment]:
     """The words as segments, from the top of the page down and from left to right."""
     return [segment for row in _rows(words) for segment in _split(row)]
 
 
-def _rows(words: tuple[Word, ...]) -> Iterator[list[Word]]:
+def _rows(words: tuple[PdfWord, ...]) -> Iterator[list[PdfWord]]:
     """Words on about the same baseline, from left to right."""
-    row: list[Word] = []
+    row: list[PdfWord] = []
     base = size = -math.inf
     for word in sorted(words, key=lambda word: -word.y):
         if row and base - word.y > 0.4 * max(size, word.size):
@@ -243,17 +243,17 @@ def _rows(words: tuple[Word, ...]) -> Iterator[list[Word]]:
         yield sorted(row, key=lambda word: word.x0)
 
 
-def _split(row: list[Word]) -> Iterator[Segment]:
+def _split(row: list[PdfWord]) -> Iterator[PdfSegment]:
     part = [row[0]]
     for word in row[1:]:
         before = part[-1]
         ems = _CODE_GAP if before.mono and word.mono else _SPLIT_GAP
         marker = len(part) == 1 and is_marker(before.text)
         if word.x0 - before.x1 > ems * max(before.size, word.size) * (4 if marker else 1):
-            yield Segment(tuple(part))
+            yield PdfSegment(tuple(part))
             part = []
         part.append(word)
-    yield Segment(tuple(part))
+    yield PdfSegment(tuple(part))
 
 
 _MARKER = re.compile(

@@ -28,7 +28,15 @@ from numpy.typing import NDArray
 from packwise.stores.base import TermStatistics
 from packwise.stores.bm25 import K1, B, idf, term_hash
 from packwise.stores.durable import link_files, raise_if_full
-from packwise.stores.term_table import COUNTS, HASHES, Rows, Tally, Terms, TermTable, count_of
+from packwise.stores.term_table import (
+    COUNTS,
+    HASHES,
+    Rows,
+    Terms,
+    TermTable,
+    TermTableWriter,
+    count_of,
+)
 
 _TANTIVY = "keywords"
 _HEAP_BYTES = 64 << 20
@@ -306,7 +314,7 @@ def build(folder: Path, passages: Terms) -> None:
     (folder / _TANTIVY).mkdir()
     index = tantivy.Index(_schema(), path=str(folder / _TANTIVY))
     with (folder / HASHES).open("wb") as hashes, (folder / COUNTS).open("wb") as counts:
-        tally = Tally(hashes, counts)
+        tally = TermTableWriter(hashes, counts)
         _fill(index, passages, tally, folder)
     tally.table().write(folder, without=(HASHES, COUNTS))
 
@@ -317,7 +325,7 @@ def build_in_memory(passages: Terms, keys: NDArray[np.int64]) -> KeywordIndex:
 
     index = tantivy.Index(_schema())
     hashes, counts = io.BytesIO(), io.BytesIO()
-    tally = Tally(hashes, counts)
+    tally = TermTableWriter(hashes, counts)
     _fill(index, passages, tally, None)
     return KeywordIndex(tally.table(hashes.getvalue(), counts.getvalue()), index, keys)
 
@@ -344,7 +352,7 @@ def update(
     link_files(old / _TANTIVY, folder / _TANTIVY, names)
     index = tantivy.Index.open(str(folder / _TANTIVY))
     hashes, counts = io.BytesIO(), io.BytesIO()
-    tally = Tally(hashes, counts)
+    tally = TermTableWriter(hashes, counts)
     _fill(index, added, tally, folder, leaving=keys[~staying])
     table.changed(staying, tally.table(hashes.getvalue(), counts.getvalue())).write(folder)
 
@@ -363,7 +371,7 @@ def _schema() -> Any:
 def _fill(
     index: Any,
     passages: Terms,
-    tally: Tally,
+    tally: TermTableWriter,
     folder: Path | None,
     leaving: NDArray[np.int64] | None = None,
 ) -> None:

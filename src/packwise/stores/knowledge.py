@@ -55,7 +55,7 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PassagePlace:
     """A passage and the document it belongs to."""
 
     key: Key
@@ -71,7 +71,7 @@ class Place:
 class PassageEntities:
     """A passage's place and the entities it mentions."""
 
-    place: Place
+    place: PassagePlace
     entities: tuple[Entity, ...]
 
 
@@ -81,7 +81,7 @@ class StoredFact:
 
     about: str
     text: str
-    place: Place
+    place: PassagePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Relation:
     relation: str
     target: str
     context: str
-    place: Place
+    place: PassagePlace
 
 
 class KnowledgeStore(Protocol):
@@ -115,7 +115,9 @@ class KnowledgeStore(Protocol):
         """The place of each passage and what it mentions; missing passages are left out."""
         ...
 
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
+    def mentions(
+        self, entities: Sequence[EntityId], most: int
+    ) -> Mapping[EntityId, list[PassagePlace]]:
         """The passages that mention these entities, at most ``most`` per entity."""
         ...
 
@@ -228,7 +230,7 @@ class KnowledgeReader:
     def entities_of(self, passages: Sequence[Key]) -> Mapping[Key, PassageEntities]:
         def read(queries: KnowledgeQueries) -> dict[Key, PassageEntities]:
             keys = _distinct(passages)
-            places = {place[0]: Place(*place) for place in queries.places(keys)}
+            places = {place[0]: PassagePlace(*place) for place in queries.places(keys)}
             rows: dict[EntityId, Row] = {}
             named: dict[Key, list[EntityId]] = {key: [] for key in places}
             for passage, *row in queries.mentioned(keys):
@@ -243,11 +245,13 @@ class KnowledgeReader:
 
         return self.query_knowledge(read)
 
-    def mentions(self, entities: Sequence[EntityId], most: int) -> Mapping[EntityId, list[Place]]:
-        def read(queries: KnowledgeQueries) -> dict[EntityId, list[Place]]:
-            found: dict[EntityId, list[Place]] = {entity: [] for entity in entities}
+    def mentions(
+        self, entities: Sequence[EntityId], most: int
+    ) -> Mapping[EntityId, list[PassagePlace]]:
+        def read(queries: KnowledgeQueries) -> dict[EntityId, list[PassagePlace]]:
+            found: dict[EntityId, list[PassagePlace]] = {entity: [] for entity in entities}
             for entity, *place in queries.mentioning(list(found), max(most, 0)):
-                found[entity].append(Place(*place))
+                found[entity].append(PassagePlace(*place))
             return found
 
         return self.query_knowledge(read)
@@ -266,7 +270,7 @@ class KnowledgeReader:
             found: dict[str, list[StoredFact]] = {key: [] for key in _storable(keys)}
             for about, text, *place in queries.facts_about(list(found), max(most, 0)):
                 if len(found[about]) < most:
-                    found[about].append(StoredFact(about, text, Place(*place)))
+                    found[about].append(StoredFact(about, text, PassagePlace(*place)))
             return [fact for facts in found.values() for fact in facts]
 
         return self.query_knowledge(read)
@@ -275,7 +279,7 @@ class KnowledgeReader:
         def read(queries: KnowledgeQueries) -> dict[Key, list[StoredFact]]:
             found: dict[Key, list[StoredFact]] = {}
             for about, text, *place in queries.facts_in(_distinct(passages)):
-                found.setdefault(place[0], []).append(StoredFact(about, text, Place(*place)))
+                found.setdefault(place[0], []).append(StoredFact(about, text, PassagePlace(*place)))
             return {key: found[key] for key in passages if key in found}
 
         return self.query_knowledge(read)
@@ -287,7 +291,7 @@ class KnowledgeReader:
             found: dict[Relation, None] = {}
             rows = queries.relations(sorted(wanted), max(most, 0))
             for source, name, target, context, *place in rows:
-                relation = Relation(source, name, target, context, Place(*place))
+                relation = Relation(source, name, target, context, PassagePlace(*place))
                 ends = wanted & {relation.source, relation.target}
                 if relation not in found and any(taken[end] < most for end in ends):
                     taken.update(ends)

@@ -10,7 +10,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from packwise.stores.knowledge import Entity, EntityId, Key, KnowledgeStore, PassageEntities, Place
+from packwise.stores.knowledge import (
+    Entity,
+    EntityId,
+    Key,
+    KnowledgeStore,
+    PassageEntities,
+    PassagePlace,
+)
 
 MOST_ENTITIES = 64
 """Entities of one passage that are followed, the rarest first; a list of names is no path."""
@@ -167,7 +174,7 @@ def _to_articles(
 
 
 def _to_places(
-    entity: Entity, found: Iterable[Place], here: str, places: int
+    entity: Entity, found: Iterable[PassagePlace], here: str, places: int
 ) -> Iterable[NameEdge]:
     others = [place.key for place in found if place.article != here]
     if 0 < len(others) <= places:

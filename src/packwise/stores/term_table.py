@@ -56,7 +56,7 @@ class TermTable:
     def of(cls, passages: Terms) -> TermTable:
         """The table of some passages, in memory."""
         hashes, counts = io.BytesIO(), io.BytesIO()
-        tally = Tally(hashes, counts)
+        tally = TermTableWriter(hashes, counts)
         for _, terms in passages:
             tally.add(terms)
         return tally.table(hashes.getvalue(), counts.getvalue())
@@ -109,7 +109,7 @@ class TermTable:
         return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum())), sizes
 
 
-class Tally:
+class TermTableWriter:
     """Writes a term table passage by passage, holding no more than the vocabulary."""
 
     def __init__(self, hashes: IO[bytes], counts: IO[bytes]) -> None:

@@ -23,7 +23,7 @@ from packwise.stores.links import index_urls, pagerank, target_of
 from packwise.stores.qdrant.entity_points import (
     FINDINGS_FIELDS,
     DocumentRow,
-    Tally,
+    EntityChanges,
     findings_point,
     first_aliases,
     linked_from,
@@ -48,7 +48,7 @@ from packwise.stores.qdrant.layout import (
 from packwise.stores.qdrant.lease import Lease
 from packwise.stores.qdrant.points import PASSAGE_FIELDS
 from packwise.stores.qdrant.reader import QdrantReader
-from packwise.stores.qdrant.server import Server
+from packwise.stores.qdrant.server import QdrantServer
 from packwise.stores.qdrant.statistics import TABLE_PARTS, pack_part, sparse_vector, unpack_terms
 
 _DRIFT = 0.1
@@ -92,7 +92,7 @@ class QdrantCommit:
     and ``removed`` are documents by id.
     """
 
-    server: Server
+    server: QdrantServer
     alias: str
     collection: str
     reader: QdrantReader
@@ -104,7 +104,7 @@ class QdrantCommit:
     live: Mapping[str, DocumentRow]
     staged: Mapping[str, DocumentRow]
     removed: Mapping[str, DocumentRow]
-    _entities: Tally = field(default_factory=Tally)
+    _entities: EntityChanges = field(default_factory=EntityChanges)
     _frequencies: Counter[int] = field(default_factory=Counter[int])
     _ended: list[int] = field(default_factory=list[int])
 

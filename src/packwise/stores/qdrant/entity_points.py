@@ -124,7 +124,7 @@ class _Change:
 
 
 @dataclass(slots=True)
-class Tally:
+class EntityChanges:
     """How the entities of a store change from one generation to the next."""
 
     _changes: dict[str, _Change] = field(default_factory=dict[str, _Change])

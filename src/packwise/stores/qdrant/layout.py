@@ -23,7 +23,7 @@ from qdrant_client import models
 from packwise.documents import content_hash
 from packwise.errors import StoreError
 from packwise.stores.checks import EmbedderIdentity
-from packwise.stores.qdrant.server import Address, CollectionMissing, Server
+from packwise.stores.qdrant.server import Address, CollectionMissing, QdrantServer
 
 DENSE = "dense"
 SPARSE = "terms"
@@ -100,7 +100,7 @@ def tag(kind: str, *values: str | int) -> str:
     return str(UUID(content_hash(kind, *map(str, values))))
 
 
-def make_collection(server: Server, address: Address, name: str, dim: int) -> None:
+def make_collection(server: QdrantServer, address: Address, name: str, dim: int) -> None:
     """Create a collection with its vectors and payload indexes."""
     dense = models.VectorParams(
         size=dim,
@@ -132,7 +132,7 @@ def make_collection(server: Server, address: Address, name: str, dim: int) -> No
         server.call("create_payload_index", name, field, schema, wait=field == "count")
 
 
-def make_build_collection(server: Server, address: Address) -> str:
+def make_build_collection(server: QdrantServer, address: Address) -> str:
     """Create the collection that belongs to the builds of a store, unless it exists."""
     name = f"{address.collection}--build"
     if server.call("collection_exists", name):
@@ -149,7 +149,7 @@ def make_build_collection(server: Server, address: Address) -> str:
     return name
 
 
-def delete_collection(server: Server, name: str) -> None:
+def delete_collection(server: QdrantServer, name: str) -> None:
     """Delete a collection if it exists."""
     with suppress(CollectionMissing):
         server.call("delete_collection", name)
@@ -183,7 +183,7 @@ def all_of(*conditions: Any) -> models.Filter:
 
 
 def scroll(
-    server: Server,
+    server: QdrantServer,
     collection: str,
     where: models.Filter,
     fields: Fields = True,
@@ -208,7 +208,7 @@ def scroll(
             return
 
 
-def upsert(server: Server, collection: str, points: Iterable[Any], most: int = 256) -> None:
+def upsert(server: QdrantServer, collection: str, points: Iterable[Any], most: int = 256) -> None:
     """Write points, in batches of a size that a server accepts."""
     batch: list[Any] = []
     size = 0

@@ -19,7 +19,7 @@ from qdrant_client import models
 
 from packwise.errors import StoreBusy, StoreError
 from packwise.stores.qdrant.layout import DENSE, Payload, all_of, make_build_collection
-from packwise.stores.qdrant.server import Address, CollectionMissing, Server
+from packwise.stores.qdrant.server import Address, CollectionMissing, QdrantServer
 
 _HOLDER = 0
 _COUNTER = 1
@@ -34,7 +34,7 @@ class Lease:
     """The right to build a store, and the counter of its point ids. Raises ``StoreBusy`` if
     another build holds it."""
 
-    def __init__(self, server: Server, address: Address) -> None:
+    def __init__(self, server: QdrantServer, address: Address) -> None:
         self._server = server
         self._store = address.collection
         self._token = secrets.token_hex(8)

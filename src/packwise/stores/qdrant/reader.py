@@ -22,7 +22,7 @@ from packwise.stores.qdrant.layout import (
     tag,
     visible,
 )
-from packwise.stores.qdrant.server import CollectionMissing, Server
+from packwise.stores.qdrant.server import CollectionMissing, QdrantServer
 from packwise.stores.qdrant.statistics import TABLE_PARTS, unpack_part
 
 _ATTEMPTS = 8
@@ -40,7 +40,7 @@ class QdrantReader:
     Points that died stay on the server for a while, so a read in progress can finish.
     """
 
-    def __init__(self, server: Server, name: str, location: str) -> None:
+    def __init__(self, server: QdrantServer, name: str, location: str) -> None:
         self._server = server
         self._name = name
         self._location = location

@@ -117,7 +117,7 @@ class CollectionMissing(Exception):
     """The server has no collection or alias of that name."""
 
 
-class Server:
+class QdrantServer:
     """The nodes of one Qdrant; calls go to the node that answered last. Thread-safe."""
 
     def __init__(self, clients: Sequence[Any], name: str = "Qdrant", timeout: int = 30) -> None:
@@ -127,7 +127,7 @@ class Server:
         self._current = 0
 
     @classmethod
-    def connect(cls, address: Address) -> Server:
+    def connect(cls, address: Address) -> QdrantServer:
         """Make a client for every node; nothing is sent yet."""
         with warnings.catch_warnings():
             # The client warns of a key sent over plain HTTP; loopback never leaves the host.

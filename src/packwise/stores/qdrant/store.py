@@ -39,7 +39,7 @@ from packwise.stores.qdrant.points import (
 )
 from packwise.stores.qdrant.reader import QdrantReader
 from packwise.stores.qdrant.search import QdrantSearch, store_keys
-from packwise.stores.qdrant.server import Address, Server, parse_address
+from packwise.stores.qdrant.server import Address, QdrantServer, parse_address
 from packwise.stores.qdrant.writer import QdrantWriter
 from packwise.stores.records import LinkParts, read_links
 from packwise.stores.transfer import Content
@@ -56,13 +56,13 @@ def open_qdrant(argument: str) -> QdrantStore:
 def create_or_open_qdrant(argument: str) -> QdrantStore:
     """Open a store to build it, whether or not it exists yet."""
     address = parse_address(argument)
-    return QdrantStore(Server.connect(address), address)
+    return QdrantStore(QdrantServer.connect(address), address)
 
 
 class QdrantStore(BuildableStore, QdrantSearch, KnowledgeReader):
     """One store in Qdrant. Thread-safe; the next call after a build sees its result."""
 
-    def __init__(self, server: Server, address: Address) -> None:
+    def __init__(self, server: QdrantServer, address: Address) -> None:
         self._server = server
         self._address = address
         self._reader = QdrantReader(server, address.collection, address.text)

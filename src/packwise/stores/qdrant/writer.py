@@ -42,7 +42,7 @@ from packwise.stores.qdrant.layout import (
 from packwise.stores.qdrant.lease import Lease
 from packwise.stores.qdrant.points import document_point, passage_point, read_vector
 from packwise.stores.qdrant.reader import QdrantReader
-from packwise.stores.qdrant.server import Address, Server
+from packwise.stores.qdrant.server import Address, QdrantServer
 from packwise.stores.qdrant.statistics import sparse_vector
 from packwise.stores.records import PassageRecord, passage_of, read_links
 
@@ -54,7 +54,7 @@ class QdrantWriter(StagingWriter):
 
     def __init__(
         self,
-        server: Server,
+        server: QdrantServer,
         address: Address,
         reader: QdrantReader,
         state: QdrantState | None,
