@@ -22,6 +22,7 @@ from packwise.context.markdown import (
 )
 from packwise.documents import Block, BlockKind, Passage
 from packwise.language.sentences import sentence_spans
+from packwise.language.untrusted import suspicions
 from packwise.reading.units import guessed_blocks
 
 LONGEST_WHOLE = 1500
@@ -150,11 +151,15 @@ def hull(blocks: Sequence[AnswerBlock]) -> AnswerBlock:
 
 def surroundings(block: AnswerBlock, room: int) -> AnswerBlock:
     """A block with whole blocks of its passage after and before it, as many as ``room`` characters
-    hold. A row or an item stays by itself."""
+    hold, up to text that seems to address a model. A row or an item stays by itself."""
     if block.kind in _INNER:
         return block
     parts = [part for part in answer_blocks(block.source) if part.kind not in _INNER]
     start, end = block.start, block.end
+    odd = [part for part in parts if suspicions(part.text)]
+    first = max((part.end for part in odd if part.end <= start), default=0)
+    last = min((part.start for part in odd if part.start >= end), default=start + room)
+    parts = [part for part in parts if first <= part.start and part.end <= last]
     while following := [p.end for p in parts if p.start >= end and p.end - start <= room]:
         end = min(following)
     while before := [p.start for p in parts if p.end <= start and end - p.start <= room]:

@@ -64,14 +64,15 @@ class CalibrationExample:
 class Fit:
     """A fitted calibration and how good it is on unseen questions.
 
-    ``assessment`` is of out-of-fold probabilities; ``raw`` has the AUROC of single scores.
-    ``answered`` is the effect of the threshold.
+    ``assessment`` is of the out-of-fold ``probabilities``, one per example; ``raw`` has the
+    AUROC of single scores. ``answered`` is the effect of the threshold.
     """
 
     calibration: Calibration
     assessment: Assessment
     answered: RiskPoint
     raw: Mapping[str, float]
+    probabilities: Sequence[float]
 
 
 def gather(
@@ -216,7 +217,7 @@ def fit(
         for name in (*SINGLE_SCORES, CROSS)
         if name in names
     }
-    return Fit(calibration, assessment, answered, raw)
+    return Fit(calibration, assessment, answered, raw, probabilities)
 
 
 def gather_answers(
