@@ -32,7 +32,7 @@ _NOT_ASKED = frozenset(
     "be do have let note summarize understand know keep also even easily simply just then".split()
 )
 """Verbs of requests that no one makes alone."""
-_TODO = r"(?P<verb>[a-z]+)(?P<what> [^,;:()\[\]?!{}<>=\"“”]{3,70}?)"
+_TASK = r"(?P<verb>[a-z]+)(?P<what> [^,;:()\[\]?!{}<>=\"“”]{3,70}?)"
 _ORDER = (
     r"(?:then )?(?:(?:simply|just|first|please) )?(?:you (?:can|could|may|must|should|will need to|"
     r"need to|have to) (?:simply |just |either |also )?)?(?:use|run|type|set|add|call|pass|press|"
@@ -195,13 +195,13 @@ def _subject(text: str, spelling: Spelling) -> str | None:
 
 _Ask = Callable[[re.Match[str], Spelling], StatementQuestion | None]
 _RULES: tuple[tuple[re.Pattern[str], _Ask], ...] = (
-    (re.compile(rf"(?:In order to|To) {_TODO},? {_ORDER}"), _how),
-    (re.compile(rf"If you (?:want|need|wish|would like) to {_TODO},? {_ORDER}"), _how),
+    (re.compile(rf"(?:In order to|To) {_TASK},? {_ORDER}"), _how),
+    (re.compile(rf"If you (?:want|need|wish|would like) to {_TASK},? {_ORDER}"), _how),
     (
-        re.compile(rf"(?:Use|Run|Call|Press|Click) [^,;:()]{{2,50}}? to {_TODO}(?:[.:]|, |$)"),
+        re.compile(rf"(?:Use|Run|Call|Press|Click) [^,;:()]{{2,50}}? to {_TASK}(?:[.:]|, |$)"),
         _how_known,
     ),
-    (re.compile(rf"You can (?:easily )?{_TODO} (?:by \w+ing|using|with the) "), _how),
+    (re.compile(rf"You can (?:easily )?{_TASK} (?:by \w+ing|using|with the) "), _how),
     (
         re.compile(
             rf"{_SUBJECT} (?P<was>was|were) (?:first |originally |officially )?{_PARTICIPLE}"
