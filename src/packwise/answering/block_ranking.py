@@ -35,7 +35,7 @@ Judge = Literal["cross", "words"]
 
 JUDGED = 6
 """Blocks that the cross-encoder reads, those that look best without it, and more of the first
-passages, up to ``_OF_A_PASSAGE`` of each. Twice as many found no more of 866 answers."""
+passages, up to ``_OF_A_PASSAGE`` of each. Twice as many found 2 more of 866 answers."""
 JUDGED_CHARACTERS = 400
 _OF_A_PASSAGE = (4, 2, 1)
 
