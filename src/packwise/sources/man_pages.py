@@ -41,7 +41,8 @@ _ONES = {
 _TOLD_AT_LENGTH = 150
 """Characters that the descriptions of a section's terms have on average, at least, if each is a
 section."""
-_LONGEST_TERM = 100
+_LONGEST_TERM, _LONGEST_LINES = 100, 1000
+"""Characters of a term on one line, and of one that goes on over several."""
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\ |\S)+)')
 _FONTS = frozenset("B I R BR RB BI IB IR RI SM SB".split())
 _LINK = re.compile(r"([A-Za-z][\w.:+-]*)\s?\((\d[a-z]*)\)$")
@@ -174,7 +175,7 @@ class _ManReader:
             self._table.append(text)
         elif self._code is not None:
             self._code.append(text)
-        elif self._term_goes_on:
+        elif self._term_goes_on and len(self._lead) <= _LONGEST_LINES:
             self._lead = f"{self._lead} {text}".strip()
         elif self._awaits_term:
             self._awaits_term = False
@@ -185,7 +186,7 @@ class _ManReader:
     def _end(self, *, item_too: bool = False) -> None:
         """End a paragraph, and with ``item_too`` what is said about a term."""
         text = " ".join(self._words)
-        self._words = []
+        self._words, self._term_goes_on = [], False
         if text or self._lead:
             self._add_paragraph(text)
         if item_too and self._item_depth is not None and self._depth <= self._item_depth:
@@ -343,20 +344,22 @@ def _table_rows(lines: list[str]) -> list[list[str]]:
     separator = given[1] if given else "\t"
     rows: list[list[str]] = []
     inside = False
+    told: list[str] = []
     for line in lines[at + 1 :]:
         if inside and not line.startswith("T}"):
-            rows[-1][-1] += f" {line.strip()}"
+            told.append(line.strip())
             continue
         cells = line.split(separator)
         if inside:
-            rows[-1] += cells[1:]
+            rows[-1][-1:] = [" ".join(told), *cells[1:]]
+            told = []
         elif line.strip() not in ("", "_", "="):
             rows.append(cells)
         else:
             continue
         inside = rows[-1][-1].strip() == "T{"
-        if inside:
-            rows[-1][-1] = ""
+    if inside:
+        rows[-1][-1] = " ".join(told)
     return [[cell.strip() for cell in row] for row in rows]
 
 
