@@ -29,17 +29,82 @@ def test_an_option_described_at_length_is_a_section(read, blocks):
     assert ("text", f"--first\n{TOLD.strip()}") in blocks(document)
 
 
+def test_short_ones_stay_in_their_section(read):
+    assert paths(read("rst", objects("Short."))) == [("Options",)]
+
+
 @pytest.mark.parametrize(
-    ("told", "between", "after"),
-    [("Short.", "", ""), (TOLD, "", "All that belongs to the section.")],
+    "after", ["All that belongs to the section.", "- one\n- two", "::\n\n  code"]
 )
-def test_short_ones_and_those_before_other_text_stay_in_their_section(read, told, between, after):
-    assert paths(read("rst", objects(told, between, after))) == [("Options",)]
+def test_what_follows_the_descriptions_belongs_to_the_section_around_them(read, after):
+    document = read("rst", objects(after=after))
+    assert paths(document) == [
+        ("Options",),
+        ("Options", "--first"),
+        ("Options", "--second DIR"),
+        ("Options",),
+    ]
+    last = document.sections[-1]
+    assert document.text[last.start : last.end] == after.replace("::\n\n  ", "")
 
 
-def test_only_the_last_run_of_descriptions_are_sections(read):
+def test_text_between_the_descriptions_belongs_to_the_section_around_them(read):
     document = read("rst", objects(between="Something about the next one.\n"))
-    assert paths(document) == [("Options",), ("Options", "--second DIR")]
+    assert paths(document) == [
+        ("Options",),
+        ("Options", "--first"),
+        ("Options",),
+        ("Options", "--second DIR"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "first\n  {0}\nsecond\n  {0}\n",
+        "``first``\n\n  {0}\n\n  *Default*: 1\n\n``second``\n\n  {0}\n",
+        "**first**\n\n{0}\n\n**second**\n\n{0}\n",
+        ".. rubric:: first\n\n{0}\n\n.. rubric:: second\n\n{0}\n",
+    ],
+)
+def test_terms_described_at_length_are_sections_however_they_are_written(read, written):
+    page = "Manual\n======\n\nOptions\n-------\n\nAll of them.\n\n" + written.format(TOLD)
+    assert paths(read("rst", page)) == [("Options",), ("Options", "first"), ("Options", "second")]
+    short = read("rst", page.replace(TOLD, "Short."))
+    assert paths(short) == [("Options",)]
+    assert "first\n" in short.text
+
+
+def test_a_quotation_below_a_sentence_is_not_its_definition(read):
+    page = f"Manual\n======\n\nHe said:\n\n  {TOLD}\n\nShe answered.\n\n  {TOLD}\n"
+    assert paths(read("rst", page)) == []
+
+
+def test_questions_and_answers_are_not_sections_called_q_and_a(read):
+    page = "FAQ\n===\n\n" + f"Q\n  {TOLD}\n\nA\n  {TOLD}\n\n" * 3
+    assert paths(read("rst", page)) == []
+
+
+@pytest.mark.parametrize(
+    ("suffix", "page"),
+    [
+        (
+            "markdown",
+            "# Manual\n\n## Part\n\n**One**\n\n{0}\n\n**Two**\n\n{0}\n\n## Next\n\nEnd.\n",
+        ),
+        (
+            "html",
+            "<h1>Manual</h1><h2>Part</h2><p><b>One</b></p><p>{0}</p><p> <strong>Two</strong></p>"
+            "<p>{0}</p><h2>Next</h2><p>End.</p>",
+        ),
+    ],
+)
+def test_lines_in_bold_type_head_what_follows_them(read, blocks, suffix, page):
+    document = read(suffix, page.format(TOLD))
+    assert paths(document) == [("Part",), ("Part", "One"), ("Part", "Two"), ("Next",)]
+    assert blocks(document) == [("text", TOLD.strip())] * 2 + [("text", "End.")]
+    for other in (page.format("Short."), page.format(TOLD).replace("Two", "Mind this:")):
+        assert paths(read(suffix, other)) == [("Part",), ("Next",)]
 
 
 def test_the_methods_of_a_class_are_sections_in_its_section(read):
@@ -113,6 +178,18 @@ DOCBOOK = f""".TH BOX 1
 {TOLD}
 .RE
 """
+COMMANDS = f""".TH BOX 1
+.SH COMMANDS
+All of them.
+.PP
+.B first
+.PP
+{TOLD}
+.PP
+\\fBsecond\\fP [\\fIname\\fP]
+.PP
+{TOLD}
+"""
 
 
 @pytest.fixture
@@ -130,7 +207,18 @@ def manual(folder, opened):
             MAN.format(after=""),
             [("Options",), ("Options", "--first"), ("Options", "--second dir"), ("Files",)],
         ),
-        (MAN.format(after=".PP\nAfter all options.\n"), [("Options",), ("Files",)]),
+        (
+            MAN.format(after=".PP\nAfter all options.\n"),
+            [
+                ("Options",),
+                ("Options", "--first"),
+                ("Options", "--second dir"),
+                ("Options",),
+                ("Files",),
+            ],
+        ),
+        (COMMANDS, [("Commands",), ("Commands", "first"), ("Commands", "second [name]")]),
+        (COMMANDS.replace("All of them.", "Try this:"), [("Commands",)]),
         (MDOC, [("Commands",), ("Commands", "first"), ("Commands", "second")]),
         (DOCBOOK, [("Options",), ("Options", "--first"), ("Options", "--second=DIR")]),
         (DOCBOOK.replace(TOLD, "Short."), [("Options",)]),
@@ -149,6 +237,24 @@ def test_what_is_said_of_an_option_stays_with_it(manual):
     assert "inner\nIt says" in told[("Options", "--second dir")]
     first = manual(MDOC)
     assert f"first [-a]\n{TOLD.strip()}" in first.text
+
+
+def test_the_terms_of_a_term_are_sections_in_its_section(manual):
+    inner = "".join(f".TP\n{name}\n{TOLD}\n" for name in ("inner", "other"))
+    found = paths(manual(MAN.format(after="").replace(f".TP\ninner\n{TOLD}\n", inner)))
+    assert ("Options", "--second dir", "other") in found
+    assert found[-1] == ("Files",)
+
+
+def test_a_long_option_is_named_without_its_arguments(manual):
+    option = "\\-s, \\-\\-server=" + "[<domain>][,<domain>]" * 4
+    page = MAN.format(after="").replace("\\-\\-first", option)
+    assert ("Options", "-s, --server") in paths(manual(page))
+
+
+def test_punctuation_stays_outside_of_quotes(manual):
+    page = ".Dd today\n.Dt BOX 1\n.Sh PART\nIf it is\n.Dq yes ,\nthe\n.Ux\nway.\n"
+    assert "If it is “yes”, the UNIX way." in manual(page).text
 
 
 def test_an_escaped_space_does_not_end_an_argument(manual):

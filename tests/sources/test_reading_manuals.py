@@ -86,11 +86,15 @@ def test_a_parameter_that_is_described_at_length_is_a_section_of_its_own(read, b
     assert blocks(document)[1] == ("text", f"limit1 (default: 1)\n{TOLD.strip()}")
 
 
-@pytest.mark.parametrize(
-    "page", [definitions("Short."), definitions(TOLD, "<p>All that belongs to the section.</p>")]
-)
-def test_other_definition_lists_are_text(read, page):
-    document = read("html", page)
+def test_what_follows_a_definition_list_belongs_to_the_section_around_it(read):
+    document = read("html", definitions(TOLD, "<p>All that belongs to the section.</p>"))
+    last = document.sections[-1]
+    assert last.path == ("Limits",)
+    assert document.text[last.start : last.end] == "All that belongs to the section."
+
+
+def test_short_definitions_are_text(read):
+    document = read("html", definitions("Short."))
     assert [section.path for section in document.sections if "limit" in str(section.path)] == []
     assert "limit2 (default: 2)\n" in document.text
 

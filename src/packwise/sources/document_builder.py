@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from packwise.documents import NO_METADATA, Block, BlockKind, Document, Link, Place, Section
 from packwise.sources.links import LinkResolver
+from packwise.sources.terms import TermHeading, Terms
 
 FindReference = Callable[[str, str], tuple[str, str] | None]
 
@@ -175,6 +176,7 @@ class _Piece:
     kind: BlockKind = BlockKind.TEXT
     level: int = 0
     places: Places = ()
+    label: bool = False
 
 
 @dataclass(slots=True)
@@ -197,6 +199,7 @@ class DocumentBuilder:
     """For each open list the number of the next item; ``None`` for bullets."""
     _list_text: TextBuilder = field(default_factory=TextBuilder)
     _marker: str = ""
+    _terms: Terms = field(default_factory=Terms)
 
     def warn(self, warning: str) -> None:
         """Say what could not be read, in words that follow the name of the file."""
@@ -215,7 +218,29 @@ class DocumentBuilder:
         if self._lists or len(linked.text) > _HEADING_LIMIT or not linked.text:
             self.paragraph(linked)
         else:
+            self._terms.heading(len(self._pieces), level)
             self._add(linked, level=level)
+
+    def open_terms(self, fewest: int = 2) -> None:
+        """What follows describes terms, options or functions, one after another. Each becomes a
+        section if there are at least ``fewest`` and they are described at length."""
+        self._terms.open(len(self._pieces), fewest)
+
+    def term(self, name: str) -> None:
+        """What follows describes the term of this name."""
+        if not self._lists:
+            self._terms.term(len(self._pieces), " ".join(clean(name).split())[:_HEADING_LIMIT])
+
+    def close_terms(self) -> None:
+        self._terms.close(len(self._pieces))
+
+    def label(self, linked: LinkedText) -> None:
+        """Add a paragraph in bold type, which may be the name of what follows."""
+        if self._lists or not linked.text:
+            self.paragraph(linked)
+        else:
+            self._terms.label(len(self._pieces), linked.on_one_line().text)
+            self._add(linked, label=True)
 
     def paragraph(self, linked: LinkedText, places: Places = ()) -> None:
         """Add a paragraph. ``places`` begin inside it, at offsets of its text."""
@@ -299,8 +324,9 @@ class DocumentBuilder:
         kind: BlockKind = BlockKind.TEXT,
         level: int = 0,
         places: Places = (),
+        label: bool = False,
     ) -> None:
-        self._pieces.append(_Piece(linked, kind, level, (*self._places, *places)))
+        self._pieces.append(_Piece(linked, kind, level, (*self._places, *places), label))
         self._places.clear()
 
     def build(self, document_id: str, resolver: LinkResolver) -> Document:
@@ -309,12 +335,18 @@ class DocumentBuilder:
         self._finish_list()
         title, title_piece = self._find_title(document_id)
         layout = _Layout(document_id, resolver)
-        for piece in self._pieces:
-            layout.add_places(piece, shown=piece is not title_piece)
-            if piece is title_piece:
-                layout.add_links(LinkedText("", piece.linked.anchors), 0)
+        terms = self._terms.headings(
+            [0 if piece.level else len(piece.linked.text) for piece in self._pieces]
+        )
+        for position, piece in enumerate(self._pieces):
+            for term in terms.get(position, ()):
+                layout.add_term(term)
+            shown_already = piece is title_piece or (piece.label and position in terms)
+            layout.add_places(piece, shown=not shown_already)
+            if shown_already:
+                layout.add_links(LinkedText("", piece.linked.anchors), layout.length)
             elif piece.level:
-                layout.add_heading(piece)
+                layout.add_heading(piece.level, piece.linked)
             else:
                 layout.add_block(piece)
         layout.close_section()
@@ -386,6 +418,8 @@ class _Layout:
     sections: list[Section] = field(default_factory=list[Section])
     links: list[Link] = field(default_factory=list[Link])
     places: list[Place] = field(default_factory=list[Place])
+    resumed: bool = False
+    """Whether the section that is open is the rest of one around sections of terms."""
 
     def add_places(self, piece: _Piece, *, shown: bool) -> None:
         """Add the places that begin before or in a piece that is about to be added."""
@@ -397,12 +431,23 @@ class _Layout:
                 self.places.pop()
             self.places.append(Place(at, name))
 
-    def add_heading(self, piece: _Piece) -> None:
+    def add_heading(self, level: int, linked: LinkedText) -> None:
+        self._end_level(level)
+        self.outline.append((level, linked.text))
+        self.resumed = False
+        self._add(linked)
+
+    def add_term(self, term: TermHeading) -> None:
+        if term.name:
+            self.add_heading(term.level, LinkedText(term.name))
+        else:
+            self._end_level(term.level)
+            self.resumed = True
+
+    def _end_level(self, level: int) -> None:
         self.close_section()
-        while self.outline and self.outline[-1][0] >= piece.level:
+        while self.outline and self.outline[-1][0] >= level:
             self.outline.pop()
-        self.outline.append((piece.level, piece.linked.text))
-        self._add(piece.linked)
 
     def add_block(self, piece: _Piece) -> None:
         start = self._add(piece.linked)
@@ -411,7 +456,7 @@ class _Layout:
 
     def close_section(self) -> None:
         path = tuple(heading for _, heading in self.outline)
-        if path or self.blocks:
+        if self.blocks or (path and not self.resumed):
             level = self.outline[-1][0] if self.outline else 0
             start = self.blocks[0].start if self.blocks else self.length
             end = self.blocks[-1].end if self.blocks else self.length

@@ -52,8 +52,6 @@ _SECTIONING = frozenset("main article section".split())
 _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
-_TOLD_AT_LENGTH = 150
-"""Characters that the definitions of a reference have on average, at least."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 _SITE_NAME = re.compile(r"(?<=\S)\s+[—|]\s")
@@ -114,16 +112,10 @@ def _content(page: LexborHTMLParser) -> LexborNode | None:
     return body
 
 
-def _is_reference(node: LexborNode) -> bool:
-    """Whether a definition list describes each term at length, as references do, and nothing
-    but a heading follows that would seem to belong to the last term."""
-    told = [len(child.text(strip=True)) for child in node.iter() if child.tag == "dd"]
-    if len(told) < _FEWEST_TERMS or sum(told) < _TOLD_AT_LENGTH * len(told):
-        return False
-    following = node.next
-    while following is not None and not following.text(strip=True):
-        following = following.next
-    return following is None or following.tag in _HEADINGS
+def _is_bold(node: LexborNode) -> bool:
+    """Whether all text of an element is in one element of bold type."""
+    parts = [child for child in node.iter(include_text=True) if child.text(strip=True)]
+    return len(parts) == 1 and parts[0].tag in ("b", "strong")
 
 
 def _own_text(node: LexborNode) -> int:
@@ -148,14 +140,14 @@ class _HtmlReader:
         self._inline = TextBuilder()
         self._heading = 0
         self._after_term = False
-        self._level = 0
-        self._term_levels: list[int] = []
+        self._is_label = False
         self._rows: list[list[LinkedText]] | None = None
         self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], None]] = {
             **dict.fromkeys(_BLOCKS, lambda node: self._break()),
+            "p": self._enter_paragraph,
             "dl": self._enter_definitions,
-            "dt": lambda node: self._enter_term(),
+            "dt": lambda node: self._break(),
             "dd": lambda node: self._enter_definition(),
             "a": lambda node: self._text.open_link(node.attributes.get("href") or ""),
             "br": self._enter_break,
@@ -260,7 +252,14 @@ class _HtmlReader:
 
     def _flush(self) -> None:
         self._after_term = False
-        self._builder.paragraph(self._inline.finish())
+        add = self._builder.label if self._is_label else self._builder.paragraph
+        self._is_label = False
+        add(self._inline.finish())
+
+    def _enter_paragraph(self, node: LexborNode) -> None:
+        self._break()
+        if self._inline.blank:
+            self._is_label = _is_bold(node)
 
     def _enter_break(self, node: LexborNode) -> None:
         if self._cell is not None or self._heading or self._inline.at_line_start:
@@ -281,13 +280,13 @@ class _HtmlReader:
             self._builder.code(text)
 
     def _enter_heading(self, node: LexborNode) -> None:
-        if self._is_label(node):
+        if self._is_box_title(node):
             self._break()
         elif not self._heading:
             self._flush()
             self._heading = _HEADINGS[node.tag or ""]
 
-    def _is_label(self, node: LexborNode) -> bool:
+    def _is_box_title(self, node: LexborNode) -> bool:
         """Whether a heading only says that a box is a note or a warning."""
         box = node.parent.attributes.get("class") if node.parent else ""
         return not _BOXES.isdisjoint((box or "").split()) and len(node.text(strip=True)) < 20
@@ -296,8 +295,8 @@ class _HtmlReader:
         if not self._heading:
             self._break()
         else:
-            self._level, self._heading = self._heading, 0
-            self._builder.heading(self._level, self._inline.finish())
+            level, self._heading = self._heading, 0
+            self._builder.heading(level, self._inline.finish())
 
     def _enter_list(self, node: LexborNode) -> None:
         if self._cell is None:
@@ -320,41 +319,23 @@ class _HtmlReader:
 
     def _enter_definitions(self, node: LexborNode) -> None:
         self._break()
-        sections = self._cell is None and self._rows is None and _is_reference(node)
-        self._term_levels.append(self._level + 1 if sections else 0)
+        self._builder.open_terms(_FEWEST_TERMS)
 
     def _leave_definitions(self) -> None:
         self._flush()
-        if self._term_levels:
-            self._term_levels.pop()
-
-    def _enter_term(self) -> None:
-        if self._has_sections and self._after_term:
-            self._inline.write(", ")  # Several terms share a definition.
-        else:
-            self._break()
+        self._builder.close_terms()
 
     def _enter_definition(self) -> None:
-        if self._has_sections and not self._inline.blank:
+        self._break()
+        if self._after_term and self._cell is None and self._rows is None:
             term = self._inline.finish()
-            self._builder.heading(self._term_levels[-1], term)
-            # It often holds a part of the answer: maxclients (default: 100).
+            self._builder.term(term.text.replace("\n", ", "))
             self._inline.add(term)
             self._inline.write("\n")
-            self._after_term = True
-        else:
-            self._break()
-
-    @property
-    def _has_sections(self) -> bool:
-        """Whether the terms of the list that is read name sections."""
-        return bool(self._term_levels and self._term_levels[-1])
 
     def _leave_term(self) -> None:
         """A term and its definition stay together, on two lines."""
-        if self._has_sections:
-            self._after_term = True
-        elif self._cell is not None or self._inline.blank:
+        if self._cell is not None or self._inline.blank:
             self._break()
         else:
             self._inline.write("\n")

@@ -6,7 +6,6 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from packwise.errors import SourceError
@@ -38,20 +37,21 @@ _ONES = {
     "`": "`",
     "\\": "\\",
 }
-_TOLD_AT_LENGTH = 150
-"""Characters that the descriptions of a section's terms have on average, at least, if each is a
-section."""
 _LONGEST_TERM, _LONGEST_LINES = 100, 1000
 """Characters of a term on one line, and of one that goes on over several."""
+_LONG_NAME = 60
+_OPTION = re.compile(r"(?:^|, )(--?\w[\w-]*)")
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\ |\S)+)')
 _FONTS = frozenset("B I R BR RB BI IB IR RI SM SB".split())
 _LINK = re.compile(r"([A-Za-z][\w.:+-]*)\s?\((\d[a-z]*)\)$")
 _MDOC_WORDS = {
+    "Ux": "UNIX",
     "Oo": "[", "Oc": "]", "Ao": "<", "Ac": ">", "Po": "(", "Pc": ")", "Do": "“",
     "Dc": "”", "Qo": '"', "Qc": '"', "Bo": "[", "Bc": "]",
 }  # fmt: skip
 _MDOC_AROUND = {"Op": "[{}]", "Aq": "<{}>", "Pq": "({})", "Dq": "“{}”", "Qq": '"{}"', "Sq": "‘{}’",
                 "Bq": "[{}]", "Brq": "{{{}}}", "Ql": "‘{}’"}  # fmt: skip
+_END_MARKS = frozenset(".,;:)]?!")
 _MDOC_INLINE = frozenset(
     "Nm Fl Ar Cm Ic Pa Ev Er Va Vt Fa Fn Ft Dv Li Em Sy Xr Lk Mt Ad An Tn Ux Bx At Fx Nx Ox St "
     "No Ns Op Aq Pq Dq Qq Sq Bq Brq Ql Oo Oc Ao Ac Po Pc Do Dc Qo Qc Bo Bc Pf "
@@ -82,28 +82,17 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
     _ManReader(builder).read(decode(raw)[0])
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A paragraph, a code block or a table that is still to be added: how long it is, the ``term``
-    that it describes if it begins to, and whether it belongs to the description of a term."""
-
-    add: Callable[[], None]
-    length: int
-    term: str
-    describes: bool
-
-
 class _ManReader:
-    """``_lead`` holds the term of a definition until its text comes. The parts of a section are
-    added at its end, when it is known whether its terms are sections of their own."""
+    """``_lead`` holds the term of a definition until its text comes; ``_term_depths`` are the
+    indentations of the terms that are being described."""
 
     def __init__(self, builder: DocumentBuilder) -> None:
         self._builder = builder
-        self._parts: list[_Part] = []
-        self._level = 1
         self._depth = 0
-        self._item_depth: int | None = None
+        self._term_depths: list[int] = []
         self._words: list[str] = []
+        self._starts_bold = False
+        self._announced = False
         self._lead = ""
         self._awaits_term = False
         self._term_goes_on = False
@@ -144,7 +133,7 @@ class _ManReader:
         self._close_code()
         self._close_table()
         self._end()
-        self._close_section()
+        self._end_terms(0)
 
     def _macro(self, line: str) -> None:
         name, _, rest = line.partition(" ")
@@ -156,7 +145,8 @@ class _ManReader:
             handler([_plain(argument) for argument in arguments])
         elif name in _FONTS:
             parts = [_plain(argument) for argument in arguments]
-            self._text_of((" " if len(name) == 1 or name in ("SM", "SB") else "").join(parts))
+            text = (" " if len(name) == 1 or name in ("SM", "SB") else "").join(parts)
+            self._text_of(text, bold=name[0] == "B")
         elif name in _MDOC_INLINE:
             self._text_of(self._mdoc([name, *map(_plain, arguments)]))
 
@@ -168,9 +158,9 @@ class _ManReader:
         elif not line.strip():
             self._end()
         else:
-            self._text_of(_plain(line).strip())
+            self._text_of(_plain(line).strip(), bold=line.startswith("\\fB"))
 
-    def _text_of(self, text: str) -> None:
+    def _text_of(self, text: str, *, bold: bool = False) -> None:
         if self._table is not None:
             self._table.append(text)
         elif self._code is not None:
@@ -181,6 +171,7 @@ class _ManReader:
             self._awaits_term = False
             self._lead = f"{self._lead}, {text}" if self._lead else text
         else:
+            self._starts_bold = bold if not self._words else self._starts_bold
             self._words.append(text)
 
     def _end(self, *, item_too: bool = False) -> None:
@@ -189,8 +180,8 @@ class _ManReader:
         self._words, self._term_goes_on = [], False
         if text or self._lead:
             self._add_paragraph(text)
-        if item_too and self._item_depth is not None and self._depth <= self._item_depth:
-            self._item_depth = None
+        if item_too:
+            self._end_terms(self._depth)
 
     def _add_paragraph(self, text: str) -> None:
         term, self._lead = self._lead, ""
@@ -204,15 +195,25 @@ class _ManReader:
             inline.link(target, found[0].replace(" ", ""))
             position = found.end()
         inline.write_flowing(text[position:])
-        shown = inline.finish()
-        if term and (self._item_depth is None or self._depth <= self._item_depth):
-            self._item_depth = self._depth
-        else:
-            term = ""
-        self._add(lambda: self._builder.paragraph(shown), len(text), term)
+        if term:
+            self._begin_term(term)
+        # A command of a reference, or one that the paragraph before announces.
+        named = self._starts_bold and not (term or self._depth or self._announced)
+        self._announced = text.endswith(":")
+        (self._builder.label if named else self._builder.paragraph)(inline.finish())
 
-    def _add(self, add: Callable[[], None], length: int, term: str = "") -> None:
-        self._parts.append(_Part(add, length, term, self._item_depth is not None))
+    def _begin_term(self, term: str) -> None:
+        self._end_terms(self._depth + 1)
+        if self._depth not in self._term_depths[-1:]:
+            self._term_depths.append(self._depth)
+            self._builder.open_terms()
+        self._builder.term(_short_name(term))
+
+    def _end_terms(self, depth: int) -> None:
+        """End what is said about terms that are indented at least as much."""
+        while self._term_depths and self._term_depths[-1] >= depth:
+            self._term_depths.pop()
+            self._builder.close_terms()
 
     def _indent_term(self) -> None:
         """Indent what follows: DocBook writes a term as a paragraph, and what it means indented."""
@@ -225,31 +226,17 @@ class _ManReader:
         if self._words or by < 0:
             self._end()
         self._depth = max(0, self._depth + by)
-        if self._item_depth is not None and self._depth < self._item_depth:
-            self._item_depth = None
-
-    def _close_section(self) -> None:
-        """Add what a section holds. Options that are described at length, and that nothing but
-        the end of the section follows, are sections: they are looked up by name."""
-        parts, self._parts = self._parts, []
-        after = max((i for i, part in enumerate(parts) if not part.describes), default=-1) + 1
-        told = parts[after:]
-        terms = sum(bool(part.term) for part in told)
-        at_length = terms > 1 and sum(part.length for part in told) >= _TOLD_AT_LENGTH * terms
-        for i, part in enumerate(parts):
-            if at_length and part.term and i >= after:
-                self._builder.heading(self._level + 1, LinkedText(part.term.partition(" [")[0]))
-            part.add()
-        self._item_depth = None
+        self._end_terms(self._depth + 1)
 
     def _heading(self, level: int, arguments: list[str]) -> None:
         self._close_code()
         self._end()
-        self._close_section()
-        self._depth, self._level = 0, level + 1
+        self._end_terms(0)
+        self._depth = 0
+        self._announced = False
         words = " ".join(arguments)
         self._builder.heading(
-            self._level, LinkedText(words.capitalize() if words.isupper() else words)
+            level + 1, LinkedText(words.capitalize() if words.isupper() else words)
         )
 
     def _title(self, arguments: list[str]) -> None:
@@ -283,7 +270,10 @@ class _ManReader:
         parts: list[str] = []
         glued = False
         around, start = "", 0
-        waiting = words[::-1]
+        end = len(words)
+        while end > 2 and words[end - 1] in _END_MARKS:  # These stay outside of quotes.
+            end -= 1
+        waiting = words[:end][::-1]
         while waiting:
             word = waiting.pop()
             if word == "Ns":
@@ -291,13 +281,15 @@ class _ManReader:
             elif word in _MDOC_AROUND and not around:
                 around, start = _MDOC_AROUND[word], len(parts)
             elif (shown := self._mdoc_word(word, waiting)) is not None:
-                if parts and (glued or shown in (".", ",", ";", ":", ")", "]")):
+                if parts and (glued or shown in _END_MARKS):
                     parts[-1] += shown
                 else:
                     parts.append(shown)
                 glued = False
         if around:
             parts[start:] = [around.format(" ".join(parts[start:]))]
+        if parts:
+            parts[-1] += "".join(words[end:])
         if words and words[0] == "Nm" and parts and not self._name:
             self._name = parts[0]
         return " ".join(parts)
@@ -322,7 +314,7 @@ class _ManReader:
     def _close_code(self) -> None:
         if self._code is not None:
             code, self._code = "\n".join(self._code), None
-            self._add(lambda: self._builder.code(code), len(code))
+            self._builder.code(code)
 
     def _open_table(self) -> None:
         self._end()
@@ -331,9 +323,9 @@ class _ManReader:
     def _close_table(self) -> None:
         if self._table is not None:
             lines, self._table = self._table, None
-            rows = [[LinkedText(_plain(cell)) for cell in row] for row in _table_rows(lines)]
-            length = sum(len(cell.text) for row in rows for cell in row)
-            self._add(lambda: self._builder.table(rows), length)
+            self._builder.table(
+                [[LinkedText(_plain(cell)) for cell in row] for row in _table_rows(lines)]
+            )
 
 
 def _table_rows(lines: list[str]) -> list[list[str]]:
@@ -361,6 +353,13 @@ def _table_rows(lines: list[str]) -> list[list[str]]:
     if inside:
         rows[-1][-1] = " ".join(told)
     return [[cell.strip() for cell in row] for row in rows]
+
+
+def _short_name(term: str) -> str:
+    """A term without its optional arguments, or all arguments of an option if they are long."""
+    name = term.partition(" [")[0]
+    options = _OPTION.findall(name) if len(name) > _LONG_NAME else []
+    return ", ".join(dict.fromkeys(options)) or name
 
 
 def _plain(text: str) -> str:

@@ -48,6 +48,7 @@ _CODE_DIRECTIVES = re.compile(
     r"(?:code|sourcecode|prompt|console|shell|literal|parsed-literal|doctest|test|math|latex|diagram"
     r"|mermaid|graphviz|plantuml|eval-rst|raw|csv-table|jupyter|ipython|program-output|exec|command)"
 )
+_BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
 _CONTAINER_MARKS = re.compile(r"(?m)^[>*+\-\s]+")
 
 
@@ -233,6 +234,8 @@ class _MarkdownReader:
         elif self._heading:
             self._builder.heading(self._heading, span)
             self._heading = 0
+        elif _BOLD_LINE.fullmatch(content):
+            self._builder.label(span)
         else:
             self._builder.paragraph(span)
 

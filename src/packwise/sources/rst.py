@@ -39,9 +39,6 @@ _FAULTS = (
     TypeError,
     ValueError,
 )
-_TOLD_AT_LENGTH = 150
-"""Characters that descriptions of options, functions and the like have on average, at least, if
-each is a section."""
 _ADMONITIONS = frozenset("attention caution danger error hint important note tip warning".split())
 
 
@@ -81,10 +78,8 @@ class _RstReader:
         self._builder = builder
         self._level = 0
         self._lead = TextBuilder()
-        self._sections: set[Any] = set()
         self._readers: dict[str, Callable[[Any], None]] = {
             "definition_list": self._definitions,
-            "definition_list_item": self._definition,
             "docinfo": self._docinfo,
             "field": self._field,
             "line_block": self._lines,
@@ -120,11 +115,14 @@ class _RstReader:
             self._emit(LinkedText(""))
 
     def _paragraph(self, node: Any) -> None:
-        self._emit(_span(node))
+        bold = [child.tagname for child in node.children] == ["strong"]
+        if self._lead.blank and (bold or node.tagname == "rubric"):
+            self._builder.label(_span(node))
+        else:
+            self._emit(_span(node))
 
     def _section(self, node: Any) -> None:
         self._level += 1
-        self._sections |= _described_at_length(node)
         self.read(node)
         self._level -= 1
 
@@ -153,16 +151,14 @@ class _RstReader:
         self._builder.close_list()
 
     def _definitions(self, node: Any) -> None:
-        if node not in self._sections:
-            self.read(node)
-            return
+        objects = OBJECT in node.get("classes", ())
         self.flush()
-        item = node.children[0]
-        self._level += 1
-        self._builder.heading(self._level, LinkedText(_object_name(item.children[0].astext())))
-        self._sections |= _described_at_length(item.children[-1])
-        self._definition(item)
-        self._level -= 1
+        self._builder.open_terms(fewest=1 if objects else 2)
+        for item in node.children:
+            name = item.children[0].astext()
+            self._builder.term(_object_name(name) if objects else name)
+            self._definition(item)
+        self._builder.close_terms()
 
     def _definition(self, node: Any) -> None:
         self.flush()
@@ -230,21 +226,6 @@ _UNSEEN = "comment label substitution_definition target pending meta raw decorat
 _NOT_WRITTEN = re.compile(r"\.\.\s+(?:include|raw|csv-table|\|[^|]+\|\s+date)::")
 
 
-def _described_at_length(section: Any) -> set[Any]:
-    """The options, functions and the like of a section that are sections of their own: they are
-    looked up by name. Nothing may follow that would seem to belong to the last of them."""
-    found: list[Any] = []
-    for child in section.children:
-        if child.tagname == "section":
-            break
-        if OBJECT in child.get("classes", ()) and len(child.children[0].children) > 1:
-            found.append(child)
-        elif child.tagname not in (*_UNSEEN, "system_message"):
-            found = []
-    told = sum(len(described.children[0].children[-1].astext()) for described in found)
-    return set(found) if told >= _TOLD_AT_LENGTH * len(found) else set()
-
-
 def _object_name(signature: str) -> str:
     """What an object is called: its signature without arguments."""
     name, bracket, _ = signature.partition("(")
@@ -283,6 +264,10 @@ def _write_inline(inline: TextBuilder, node: Any) -> None:
                 inline.write_flowing(child.get("alt", ""))
             case "footnote_reference" | "citation_reference":
                 inline.write(f"[{child.astext()}]")
+            case "title_reference":
+                # With Sphinx, text without a role is often a reference with a title of its own.
+                shown, target = sphinx_tree.title_and_target(child.astext())
+                inline.write_flowing(shown or sphinx_tree.short_name(target))
             case "raw" | "system_message" | "substitution_definition":
                 pass
             case "reference" if child.get("refuri"):

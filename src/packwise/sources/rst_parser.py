@@ -43,6 +43,7 @@ _GENERATED = re.compile(
     r"(?:auto(?:module|class|function|method|attribute|data|exception|summary)"
     r"|autodoc|apidoc|doxygen\w*|click|argparse|program-output|plot)$"
 )
+_LONGEST_TERM = 80
 OBJECT = "packwise-object"
 """The class of the definition lists made of described options, functions and the like."""
 _SETTINGS = {
@@ -71,10 +72,30 @@ def parse(text: str, find: FindReference | None) -> Any:
     table: dict[str, Any] = vars(roles)["_roles"]
     before = dict(table)
     try:
-        return core.publish_doctree(text, parser=_parser()(find), settings_overrides=_SETTINGS)
+        tree = core.publish_doctree(text, parser=_parser()(find), settings_overrides=_SETTINGS)
     finally:
         table.clear()
         table.update(before)
+    _define_quoted(tree)
+    return tree
+
+
+def _define_quoted(tree: Any) -> None:
+    """Make a definition of a short line with an indented text below it: between empty lines, a
+    term and what it means are written as a paragraph and a quotation."""
+    from docutils import nodes
+
+    for quote in list(tree.findall(nodes.block_quote)):
+        before = quote.previous_sibling()
+        if isinstance(before, nodes.paragraph) and _is_term(before.astext()):
+            term = nodes.term(before.rawsource, "", *before.children)
+            item = nodes.definition_list_item("", term, nodes.definition("", *quote.children))
+            quote.parent.remove(before)
+            quote.replace_self(nodes.definition_list("", item))
+
+
+def _is_term(text: str) -> bool:
+    return len(text) <= _LONGEST_TERM and "\n" not in text and text.strip()[-1:] not in ".:;,!?"
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Protocol
 from packwise.documents import Document
 from packwise.errors import SourceError
 
-PARSER_VERSION = "3"
+PARSER_VERSION = "4"
 """Part of every source hash. Increase it when a reader's result changes for the same bytes."""
 
 
