@@ -52,9 +52,9 @@ class Tokens:
         return [match.span() for match in re.finditer(r"\w+|[^\w\s]", text)]
 
 
-def read(markdown, *, tokens=200, name="guide.md"):
-    """The passages of a Markdown file, as a build makes them."""
-    document = parse("markdown", markdown).build(name, LinkResolver([name]))
+def read(text, *, tokens=200, name="guide.md", format="markdown"):
+    """The passages of a file, as a build makes them."""
+    document = parse(format, text).build(name, LinkResolver([name]))
     return chunk(document, Tokens(), Settings(passage_tokens=tokens, passage_overlap=0.0))
 
 
@@ -165,17 +165,28 @@ def test_an_answer_that_does_not_say_what_it_is_about_names_its_section(question
     assert extract(question, sources(passages)).text.startswith(shown)
 
 
+def test_a_setting_that_is_described_has_its_name_in_bold_type():
+    told = "It says which signal a program gets when it has to stop. " * 3
+    page = (
+        f"Settings\n========\n\nstopsignal\n  {told}\n\nstartsecs\n  {'Seconds of life. ' * 12}\n"
+    )
+    passages = read(page, name="settings.rst", format="rst")
+    answer = extract("Which signal stops a program?", sources(passages))
+    assert answer.text.startswith("**stopsignal**: It says which signal a program gets")
+
+
 @pytest.mark.parametrize(
     ("question", "document"),
     [
         ("How do I rename a key?", "keys.md"),
-        ("Which version can rename a key?", "changes.md"),
+        ("Which version can rename a key?", "upgrading.md"),
+        ("How do I rename a key after I upgraded?", "upgrading.md"),
     ],
 )
 def test_a_list_of_changes_answers_only_questions_about_changes(question, document):
     found = [
         passage
-        for name in ("changes.md", "keys.md")
+        for name in ("upgrading.md", "keys.md")
         for passage in read("# Names\n\nYou can rename a key with rename().\n", name=name)
     ]
     assert ranked(question, sources(found)).blocks[0].block.source.passage.document == document

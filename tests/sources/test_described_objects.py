@@ -246,10 +246,16 @@ def test_the_terms_of_a_term_are_sections_in_its_section(manual):
     assert found[-1] == ("Files",)
 
 
-def test_a_long_option_is_named_without_its_arguments(manual):
-    option = "\\-s, \\-\\-server=" + "[<domain>][,<domain>]" * 4
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("\\-s, \\-\\-server=" + "[<domain>][,<domain>]" * 4, "-s, --server"),
+        ("\\-R host | [host]:port", "-R host"),
+    ],
+)
+def test_a_long_option_is_named_without_its_arguments(manual, option, name):
     page = MAN.format(after="").replace("\\-\\-first", option)
-    assert ("Options", "-s, --server") in paths(manual(page))
+    assert ("Options", name) in paths(manual(page))
 
 
 def test_punctuation_stays_outside_of_quotes(manual):

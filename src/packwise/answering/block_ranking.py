@@ -61,11 +61,12 @@ _ASKS_CODE = re.compile(
 )
 _ASKS_CHANGES = re.compile(
     r"\b(?:versions?|releases?d?|chang(?:e[sd]?|ed|es|ing)|new|added|removed|deprecat\w*|since|fixed|"
-    r"history|when)\b",
+    r"history|when|upgrad\w*|migrat\w*)\b",
     re.I,
 )
 _CHANGE_LOG = re.compile(
-    r"(?i)(?:changes|change[ _-]?logs?|release[ _-]?notes?|what.?s[ _-]?new)(?:[ _.-].*)?"
+    r"(?i)(?:changes|change[ _-]?logs?|release[ _-]?notes?|what.?s[ _-]?new|upgrading"
+    r"|(?:upgrade|migration)[ _-](?:guide|notes?))(?:[ _.-].*)?"
 )
 _MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:history|news|releases)(?:\.\w+)?")
 _VERSION = re.compile(r"\bv?\d+\.\d+")

@@ -188,6 +188,8 @@ def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
         # It is said once for all parts of a section.
         subject = "" if (block.source.marker, subject) in introduced else subject
         introduced.add((block.source.marker, subject))
+        if block.kind in _PROSE:
+            text = _with_bold_term(block, text)
         lead, gap, rest = text.partition("\n")
         if not gap or block.kind is PartKind.TEXT:
             parts.append(f"{f'{subject}: ' if subject else ''}{text} {marker}")
@@ -198,6 +200,16 @@ def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
         else:
             parts.append(f"{text}\n\n{marker}")
     return parts
+
+
+def _with_bold_term(block: AnswerBlock, text: str) -> str:
+    """The text of a description with the line that names what is described in bold type."""
+    line, gap, _ = block.text.partition("\n")
+    path = block.source.passage.section_path
+    term = without_markers(clean(one_line(line)))
+    if not (gap and path and line.startswith(path[-1]) and text.startswith(term)) or "*" in term:
+        return text
+    return f"**{term}**: {text.removeprefix(term).lstrip()}"
 
 
 def _subject(block: AnswerBlock) -> str:

@@ -357,7 +357,7 @@ def _table_rows(lines: list[str]) -> list[list[str]]:
 
 def _short_name(term: str) -> str:
     """A term without its optional arguments, or all arguments of an option if they are long."""
-    name = term.partition(" [")[0]
+    name = term.partition(" [")[0].rstrip(" |")
     options = _OPTION.findall(name) if len(name) > _LONG_NAME else []
     return ", ".join(dict.fromkeys(options)) or name
 
