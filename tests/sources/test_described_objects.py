@@ -107,6 +107,43 @@ def test_lines_in_bold_type_head_what_follows_them(read, blocks, suffix, page):
         assert paths(read(suffix, other)) == [("Part",), ("Next",)]
 
 
+def test_of_two_lines_in_bold_type_the_second_says_more_about_the_first(read):
+    page = f"# Manual\n\n**One**\n\n**more**\n\n{TOLD}\n\n**Two**\n\n{TOLD}\n"
+    document = read("markdown", page)
+    assert paths(document) == [("One",), ("Two",)]
+    first = document.sections[0]
+    assert document.text[first.start : first.end].startswith("more\n\nIt says")
+
+
+def test_terms_below_a_line_in_bold_type_are_sections_in_its_section(read):
+    terms = "".join(f"<dt>-{name}</dt><dd>{TOLD}</dd>" for name in "abc")
+    page = f"<h1>Manual</h1><p><b>One</b></p><dl>{terms}</dl><p><b>Two</b></p><p>{TOLD}</p>"
+    found = paths(read("html", page))
+    assert found == [("One",), ("One", "-a"), ("One", "-b"), ("One", "-c"), ("Two",)]
+
+
+def test_a_line_in_bold_type_in_the_description_of_a_term_belongs_to_it(read):
+    terms = "".join(
+        f"<dt>-{name}</dt><dd><p>Words.</p><p><b>Mind {name}</b></p>{TOLD}</dd>" for name in "abc"
+    )
+    assert paths(read("html", f"<h1>Manual</h1><dl>{terms}</dl>")) == [("-a",), ("-b",), ("-c",)]
+
+
+@pytest.mark.parametrize(("length", "sections"), [(150, 2), (149, 0)])
+def test_at_length_means_150_characters_on_average(read, length, sections):
+    # The lines in bold type count, too.
+    terms = "".join(f"<p><b>{name}</b></p><p>{'x' * (length - 1)}</p>" for name in "ab")
+    document = read("html", f"<h1>Manual</h1>{terms}")
+    assert len(paths(document)) == sections
+
+
+@pytest.mark.parametrize(("length", "sections"), [(80, 2), (81, 0)])
+def test_a_line_in_bold_type_is_a_heading_up_to_80_characters(read, length, sections):
+    names = ("a" * length, "b" * length)
+    terms = "".join(f"<p><b>{name}</b></p><p>{TOLD}</p>" for name in names)
+    assert len(paths(read("html", f"<h1>Manual</h1>{terms}"))) == sections
+
+
 def test_the_methods_of_a_class_are_sections_in_its_section(read):
     page = (
         "Things\n======\n\n"

@@ -203,7 +203,6 @@ class _ManReader:
         (self._builder.label if named else self._builder.paragraph)(inline.finish())
 
     def _begin_term(self, term: str) -> None:
-        self._end_terms(self._depth + 1)
         if self._depth not in self._term_depths[-1:]:
             self._term_depths.append(self._depth)
             self._builder.open_terms()

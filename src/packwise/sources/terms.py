@@ -49,15 +49,9 @@ class Terms:
     _labels: dict[int, str] = field(default_factory=dict[int, str])
 
     def open(self, at: int, fewest: int) -> None:
-        """A group of terms begins, or goes on if another has just ended here."""
+        """A group of terms begins."""
         level = self._level + len(self._open) + 1
-        last = self._groups[-1] if self._groups else None
-        if last and last.terms and (last.end, last.level) == (at, level):
-            self._groups.pop()
-            self._open.append(last)
-            last.fewest = min(last.fewest, fewest)
-        else:
-            self._open.append(_Group(self._section, level, at, fewest))
+        self._open.append(_Group(self._section, level, at, fewest))
 
     def term(self, at: int, name: str) -> None:
         if self._open and name:
