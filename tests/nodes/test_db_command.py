@@ -183,6 +183,7 @@ def test_the_commands_from_init_to_search(live, tmp_path):
             "keys by data set",
             "faster search",
             "faster search of small tenants",
+            "searches that are planned once",
         ]
         again = packwise("db", "init", schema.url, "--dim", 384, "--role", schema.role)
         assert "nothing to do" in again.stdout

@@ -70,6 +70,29 @@ def test_results_below_the_least_score_are_left_out(shop, database):
     assert all(row[3] >= 0.3 for row in rows)
 
 
+def test_a_plan_made_for_few_nodes_does_not_read_all_of_many(database):
+    adapter = database.adapter()
+    adapter.add_nodes([field("rival", f"invoice {i}") for i in range(60)])
+    adapter.add_nodes([field("acme", "customer email"), field("acme", "customer name")])
+    search = (
+        "SELECT node_id FROM hybrid_search_nodes('customer email', %s, ARRAY['acme'], NULL)",
+        (VECTOR,),
+    )
+    with database.connect() as owner, database.connect(role=True, tenants=["acme"]) as connection:
+        owner.execute("ANALYZE")
+        found = connection.execute(*search).fetchall()
+        assert len(found) == 2
+        adapter.add_nodes([field("rival", f"invoice {i}") for i in range(60, 3000)])
+        with connection.transaction():
+            assert connection.execute(*search).fetchall() == found
+            read = connection.execute(
+                "SELECT relname, seq_scan FROM pg_stat_xact_user_tables WHERE schemaname = %s"
+                " AND relname IN ('knowledge_nodes', 'knowledge_postings') ORDER BY 1",
+                (database.schema.name,),
+            ).fetchall()
+        assert read == [("knowledge_nodes", 0), ("knowledge_postings", 0)]
+
+
 @pytest.mark.parametrize(
     ("text", "split"),
     [("word " * 45_000, 225_000), ("人口" * 60_000, 240_000), ("aB" * 80_000, 240_000)],

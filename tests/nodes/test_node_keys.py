@@ -88,6 +88,7 @@ def test_a_database_of_the_first_version_is_migrated_with_its_nodes(first_versio
         "keys by data set",
         "faster search",
         "faster search of small tenants",
+        "searches that are planned once",
     ]
     assert init_nodes(schema.url, NodesSchema()) == []
     with KnowledgeVerseAdapter(schema.url, embedder=WordVectors()) as adapter:
@@ -114,3 +115,18 @@ def test_a_database_of_the_first_version_is_migrated_with_its_nodes(first_versio
     # None is left of those whose parameters changed.
     assert len(set(functions)) == len(functions)
     assert ("packwise_relevance",) not in functions
+
+
+def test_a_function_that_returned_other_columns_is_replaced(plain):
+    with plain.connect() as connection:
+        connection.execute(
+            "DROP FUNCTION packwise_vector_leg; CREATE FUNCTION packwise_vector_leg(vector, bigint,"
+            " integer, text[], text[], text[], boolean) RETURNS TABLE (node_id integer,"
+            " score double precision, node_type text, embedder_version text)"
+            " LANGUAGE sql AS 'SELECT 1, 1.0, NULL, NULL'"
+        )
+        connection.execute("DELETE FROM packwise_migrations WHERE version = 5")
+    assert init_nodes(plain.url, NodesSchema()) == ["searches that are planned once"]
+    adapter = plain.adapter()
+    adapter.add_nodes([field("acme", "customer email")])
+    assert adapter.hybrid_search("customer", None, ["acme"])[0].node.title == "customer email"

@@ -116,6 +116,7 @@ def init_nodes(url: str, schema: NodesSchema) -> list[str]:
             SchemaStep(2, "keys by data set", _keys_by_data_set),
             SchemaStep(3, "faster search", _replace_functions),
             SchemaStep(4, "faster search of small tenants", _replace_functions),
+            SchemaStep(5, "searches that are planned once", _replace_functions),
         )
         return migrate(connection, "nodes", steps, pool.location, path)
 
@@ -260,7 +261,7 @@ def _keys_by_data_set(connection: Connection) -> None:
 
 def _replace_functions(connection: Connection) -> None:
     """Step 3: searches compute the relevance without a look at each node, and count once. Step 4:
-    they ask for the tenants with less work."""
+    they ask for the tenants with less work. Step 5: one plan does for all searches of a session."""
     connection.execute(load_sql(__name__, "old_functions"))
     settings = dict(connection.execute("SELECT name, value FROM packwise_settings").fetchall())
     create_functions(connection, settings)

@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION packwise_keyword_leg(query_text text, groups integer[
     RETURNS TABLE (node_id integer, score double precision, bound double precision,
         terms text[], weights double precision[], average double precision)
     LANGUAGE plpgsql STABLE SECURITY INVOKER ROWS 100 SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan AS $$
+    SET plan_cache_mode = force_custom_plan SET enable_seqscan = on AS $$
 #variable_conflict use_column
 DECLARE
     average double precision; bound double precision;

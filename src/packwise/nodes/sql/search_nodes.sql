@@ -1,5 +1,8 @@
 -- Functions of nodes: hybrid search with every score and filter that Packwise needs.
 --
+-- For few nodes, planning would cost more than searching. What is read here is found by its id, so
+-- one plan does for all queries. Without sequential scans, it stays right when the tables grow.
+--
 -- Parameters: dim, k1, b.
 
 CREATE OR REPLACE FUNCTION packwise_search_nodes(query_text text, query_embedding vector,
@@ -10,7 +13,7 @@ CREATE OR REPLACE FUNCTION packwise_search_nodes(query_text text, query_embeddin
         keyword_score double precision, combined_score double precision,
         relevance double precision, final_score double precision)
     LANGUAGE plpgsql STABLE SECURITY INVOKER ROWS 20 SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan SET jit = off AS $$
+    SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     groups integer[]; all_nodes bigint; all_terms bigint; all_vectors bigint;
@@ -78,9 +81,8 @@ BEGIN
         SELECT w.node_id, w.score FROM keyword AS w WHERE w.node_id IS NOT NULL
         UNION ALL SELECT c.node_id, c.score FROM completed AS c
     ), cosine AS (
-        SELECT n.node_id, n.score, n.node_type, n.embedder_version FROM near AS n
-        UNION ALL SELECT k.node_id, 1 - (k.embedding <=> query_embedding), k.node_type,
-            k.embedder_version
+        SELECT n.node_id, n.score FROM near AS n
+        UNION ALL SELECT k.node_id, 1 - (k.embedding <=> query_embedding)
         FROM knowledge_nodes AS k WHERE query_embedding IS NOT NULL AND k.node_id = ANY (ARRAY(
             SELECT w.node_id FROM keyword AS w
             WHERE NOT EXISTS (SELECT FROM near AS n WHERE n.node_id = w.node_id)))
@@ -88,7 +90,7 @@ BEGIN
         SELECT node_id, coalesce(b.score, 0) AS raw, c.score AS near,
             least(1, coalesce(b.score / nullif((SELECT t.bound FROM query_terms AS t), 0), 0))
                 AS share,
-            least(1, greatest(0, coalesce(c.score, 0))) AS clipped, c.node_type, c.embedder_version,
+            least(1, greatest(0, coalesce(c.score, 0))) AS clipped,
             coalesce(1.0 / (60 + row_number() OVER (ORDER BY b.score DESC NULLS LAST, node_id))
                 * (b.score IS NOT NULL)::integer, 0) AS keyword_rank,
             coalesce(1.0 / (60 + row_number() OVER (ORDER BY c.score DESC NULLS LAST, node_id))
@@ -106,12 +108,14 @@ BEGIN
         LIMIT CASE WHEN min_score = 0 THEN top_k END
     )
     -- The probability is that of a map fitted for the node's type and embedder, else unknown.
-    SELECT s.node_id, s.raw, s.near, s.share, s.combined, r.relevance, s.final
-    FROM best AS s LEFT JOIN knowledge_relevance AS m ON coalesce(query_text, '') <> ''
-        AND query_embedding IS NOT NULL AND m.node_type = s.node_type
-        AND m.embedder_version = s.embedder_version
-    CROSS JOIN LATERAL (SELECT 1 / (1 + exp(-(m.bias + m.keyword * s.share + m.vector * s.near
-        + m.bend * greatest(s.near - m.bend_at, 0)))) AS relevance) AS r
-    WHERE min_score = 0 OR coalesce(r.relevance, s.combined) >= min_score
-    ORDER BY s.final DESC, s.node_id LIMIT top_k;
+    SELECT r.node_id, r.raw, r.near, r.share, r.combined, r.relevance, r.final
+    FROM (SELECT s.*, (SELECT 1 / (1 + exp(-(m.bias + m.keyword * s.share + m.vector * s.near
+                + m.bend * greatest(s.near - m.bend_at, 0))))
+            FROM knowledge_nodes AS k JOIN knowledge_relevance AS m
+                ON m.node_type = k.node_type AND m.embedder_version = k.embedder_version
+            WHERE k.node_id = s.node_id AND query_embedding IS NOT NULL
+                AND coalesce(query_text, '') <> '') AS relevance
+        FROM best AS s) AS r
+    WHERE min_score = 0 OR coalesce(r.relevance, r.combined) >= min_score
+    ORDER BY r.final DESC, r.node_id LIMIT top_k;
 END $$;

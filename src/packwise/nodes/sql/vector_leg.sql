@@ -4,14 +4,12 @@
 
 CREATE OR REPLACE FUNCTION packwise_vector_leg(query_embedding vector, n bigint, most integer,
         tenant_ids text[], node_types text[], dataset_names text[], exact boolean)
-    RETURNS TABLE (node_id integer, score double precision, node_type text,
-        embedder_version text)
+    RETURNS TABLE (node_id integer, score double precision)
     LANGUAGE plpgsql STABLE SECURITY INVOKER ROWS 100 SET search_path FROM CURRENT
-    SET plan_cache_mode = force_custom_plan AS $$
+    SET plan_cache_mode = force_custom_plan SET enable_seqscan = on AS $$
 #variable_conflict use_column
 DECLARE
-    everything double precision; ids integer[]; scores double precision[]; types text[];
-    versions text[];
+    everything double precision; ids integer[]; scores double precision[];
 BEGIN
     IF coalesce(n, 0) = 0 THEN
         RETURN;
@@ -26,10 +24,8 @@ BEGIN
             set_config('hnsw.ef_search', least(1000, greatest(200, most))::text, true),
             set_config('ivfflat.iterative_scan', 'relaxed_order', true),
             set_config('ivfflat.probes', ceil(2 * sqrt(sqrt(everything)))::text, true);
-        SELECT array_agg(f.node_id), array_agg(1 - f.far), array_agg(f.node_type),
-            array_agg(f.embedder_version) INTO ids, scores, types, versions FROM (
-            SELECT k.node_id, k.embedding <=> query_embedding AS far, k.node_type,
-                k.embedder_version FROM knowledge_nodes AS k
+        SELECT array_agg(f.node_id), array_agg(1 - f.far) INTO ids, scores FROM (
+            SELECT k.node_id, k.embedding <=> query_embedding AS far FROM knowledge_nodes AS k
             WHERE k.tenant_id = ANY (tenant_ids)
                 AND (node_types IS NULL OR k.node_type = ANY (node_types))
                 AND (dataset_names IS NULL OR k.dataset_name = ANY (dataset_names))
@@ -37,16 +33,14 @@ BEGIN
             ORDER BY k.embedding <=> query_embedding LIMIT most
         ) AS f;
         IF cardinality(ids) >= least(most, n) THEN
-            RETURN QUERY SELECT u.id, u.score, u.type, u.version
-                FROM unnest(ids, scores, types, versions) AS u (id, score, type, version)
+            RETURN QUERY SELECT u.id, u.score FROM unnest(ids, scores) AS u (id, score)
                 ORDER BY u.score DESC, u.id;
             RETURN;
         END IF;
     END IF;
     -- Adding 0 keeps the planner from using the approximate index.
-    RETURN QUERY SELECT f.node_id, 1 - f.far, f.node_type, f.embedder_version FROM (
-        SELECT k.node_id, (k.embedding <=> query_embedding) + 0 AS far, k.node_type,
-            k.embedder_version FROM knowledge_nodes AS k
+    RETURN QUERY SELECT f.node_id, 1 - f.far FROM (
+        SELECT k.node_id, (k.embedding <=> query_embedding) + 0 AS far FROM knowledge_nodes AS k
         WHERE k.tenant_id = ANY (tenant_ids)
             AND (node_types IS NULL OR k.node_type = ANY (node_types))
             AND (dataset_names IS NULL OR k.dataset_name = ANY (dataset_names))
