@@ -5,6 +5,7 @@ from packwise.candidates import Filter, Query
 from packwise.errors import UsageError
 from packwise.retrieval.graph import SpreadParameters
 from packwise.retrieval.pipeline import Pipeline
+from packwise.stores.languages import question_terms
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +172,42 @@ def test_a_pipeline_takes_other_strengths(library):
 
 def no_model():
     raise AssertionError("nothing asks for a cross-encoder here")
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("words")
+    pages = {
+        "a": "# Copies\n\nA backup of the header is stored in a file.\n",
+        "b": "# Ways\n\nScroll to the header of the page, or to the first one.\n",
+        "c": "# Doors\n\nA login is needed to see a page.\n",
+    }
+    for name, page in pages.items():
+        (folder / f"{name}.md").write_text(page, encoding="utf-8")
+    packwise.build([str(folder)], str(folder / "pack"))
+    with packwise.open(str(folder / "pack")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "document"),
+    [
+        ("How do I back up the header?", "a.md"),
+        ("Who has backed up the header?", "a.md"),
+        ("How do I log in?", "c.md"),
+        ("Where was I logged in?", "c.md"),
+    ],
+)
+def test_a_phrasal_verb_finds_the_noun_that_is_made_of_it(words, question, document):
+    assert words.search(question, mode="keyword").hits[0].passage.document == document
+
+
+def test_a_noun_that_no_passage_holds_is_not_searched(words):
+    assert question_terms("back up the page over", words.store) == [
+        "back",
+        "up",
+        "page",
+        "over",
+        "backup",
+    ]
+    assert question_terms("shut down the page", words.store) == ["shut", "down", "page"]

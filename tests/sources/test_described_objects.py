@@ -115,6 +115,24 @@ def test_of_two_lines_in_bold_type_the_second_says_more_about_the_first(read):
     assert document.text[first.start : first.end].startswith("more\n\nIt says")
 
 
+def test_lines_in_bold_type_that_are_announced_are_a_list(read):
+    page = f"# Manual\n\nThese are the arguments:\n\n**One**\n\n{TOLD}\n\n**Two**\n\n{TOLD}\n"
+    assert paths(read("markdown", page)) == []
+    assert paths(
+        read("markdown", page + page.replace("# Manual", "## Next").replace("s:", "s."))
+    ) == [
+        ("Next",),
+        ("Next", "One"),
+        ("Next", "Two"),
+    ]
+
+
+def test_a_title_of_several_options_is_not_the_name_of_the_first(manual):
+    page = MAN.format(after="").replace(".TP\n.B", ".TP\n.B ALL OF THEM:\n.TP\n.B", 1)
+    assert ("Options", "--first") in paths(manual(page))
+    assert "options.\n\nALL OF THEM:\n\n--first\n\n--first\nIt says" in manual(page).text
+
+
 def test_terms_below_a_line_in_bold_type_are_sections_in_its_section(read):
     terms = "".join(f"<dt>-{name}</dt><dd>{TOLD}</dd>" for name in "abc")
     page = f"<h1>Manual</h1><p><b>One</b></p><dl>{terms}</dl><p><b>Two</b></p><p>{TOLD}</p>"

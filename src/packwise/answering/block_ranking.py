@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -24,7 +24,7 @@ from packwise.answering.blocks import AnswerBlock, PartKind
 from packwise.answering.mismatches import mismatches
 from packwise.context.markdown import one_line
 from packwise.documents import Passage
-from packwise.language.analyzer import terms
+from packwise.language.analyzer import joined_verbs, terms
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
 from packwise.models.base import CrossEncoder, MarkingCrossEncoder, SpanLogits
@@ -68,7 +68,7 @@ _CHANGE_LOG = re.compile(
     r"(?i)(?:changes|change[ _-]?logs?|release[ _-]?notes?|what.?s[ _-]?new|upgrading"
     r"|(?:upgrade|migration)[ _-](?:guide|notes?))(?:[ _.-].*)?"
 )
-_MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:history|news|releases)(?:\.\w+)?")
+_MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:version[ _-]?)?(?:history|news|releases)(?:\.\w+)?")
 _VERSION = re.compile(r"\bv?\d+\.\d+")
 _ASKS_VALUE = re.compile(r"\b(?:default|value|how (?:many|much|long|big|often))\b", re.I)
 
@@ -319,5 +319,8 @@ def weighted_question(
     else:
         known = len(blocks)
         frequency = Counter(t for b in blocks for t in set(terms(b.text, b.source.passage.lang)))
+    if lang in ("", "en"):
+        nouns = [noun for noun in joined_verbs(question) if frequency.get(noun)]
+        parsed = replace(parsed, weights=dict.fromkeys((*parsed.weights, *nouns), 1.0))
     rarity: Callable[[str], float] = lambda term: idf(known, frequency.get(term, 0))  # noqa: E731
     return parsed.weighted(rarity)

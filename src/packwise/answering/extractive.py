@@ -225,7 +225,7 @@ def _subject(block: AnswerBlock) -> str:
     points_back = not block.above.strip() and first in _POINTS_BACK
     held = set(terms(f"{block.above} {block.text}", passage.lang))
     says_it = held.issuperset(terms(told[-1], passage.lang))
-    # The title of a whole page says little about one of its paragraphs.
-    if points_back or (not says_it and (told[-1] in sections or block.kind not in _PROSE)):
+    # The title of a page without sections says little about one of its paragraphs.
+    if points_back or (not says_it and (sections or block.kind not in _PROSE)):
         return f"**{without_markers(clean(one_line(told[-1])))}**"
     return ""

@@ -80,6 +80,8 @@ _IDENTIFIER = re.compile(
     r"(?<!\w)(?:[^\W\d]\w*+(?:(?:\.|::|->)[^\W\d]\w*+)++|(?=[^\W_]*+_)(?=_*+[^\W_])\w++)"
 )
 _MAX_LENGTH = 64
+_PHRASAL = re.compile(r"\b([a-z]{3,20}) (up|in|out|off|on|down|back|over)\b")
+_MOST_JOINED = 2000
 _LONGEST_ELISION = 5
 _local = threading.local()
 
@@ -115,6 +117,14 @@ def _terms(text: str, lang: str) -> list[str]:
         folded = strip_accents(folded)
     found.extend(name[:_MAX_LENGTH] for name in _IDENTIFIER.findall(folded) if len(name) > 2)
     return found
+
+
+def joined_verbs(text: str) -> list[str]:
+    """The terms of the nouns that the phrasal verbs of an English text make: "log in" and "logged
+    in" give ``login``, which is how manuals often write it."""
+    found = _PHRASAL.findall(text[:_MOST_JOINED].lower())
+    joined = (f"{_english(verb)}{particle}" for verb, particle in found if verb not in STOP_WORDS)
+    return [term for noun in joined for term in terms(noun)]
 
 
 # The digits of other scripts are numbers like any other.

@@ -239,7 +239,10 @@ class DocumentBuilder:
         if self._lists or not linked.text:
             self.paragraph(linked)
         else:
-            self._terms.label(len(self._pieces), linked.on_one_line().text)
+            before = self._pieces[-1] if self._pieces else None
+            announced = before is not None and before.linked.text.endswith(":")
+            name = linked.on_one_line().text
+            self._terms.label(len(self._pieces), name, announced=announced)
             self._add(linked, label=True)
 
     def paragraph(self, linked: LinkedText, places: Places = ()) -> None:

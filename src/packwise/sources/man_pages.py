@@ -92,7 +92,6 @@ class _ManReader:
         self._term_depths: list[int] = []
         self._words: list[str] = []
         self._starts_bold = False
-        self._announced = False
         self._lead = ""
         self._awaits_term = False
         self._term_goes_on = False
@@ -197,9 +196,7 @@ class _ManReader:
         inline.write_flowing(text[position:])
         if term:
             self._begin_term(term)
-        # A command of a reference, or one that the paragraph before announces.
-        named = self._starts_bold and not (term or self._depth or self._announced)
-        self._announced = text.endswith(":")
+        named = self._starts_bold and not (term or self._depth)
         (self._builder.label if named else self._builder.paragraph)(inline.finish())
 
     def _begin_term(self, term: str) -> None:
@@ -232,7 +229,6 @@ class _ManReader:
         self._end()
         self._end_terms(0)
         self._depth = 0
-        self._announced = False
         words = " ".join(arguments)
         self._builder.heading(
             level + 1, LinkedText(words.capitalize() if words.isupper() else words)
@@ -245,6 +241,10 @@ class _ManReader:
             self._builder.title = f"{self._name}({section})" if section else self._name
 
     def _await_term(self) -> None:
+        if self._lead.endswith(":") and not self._words:
+            # A title of several options is not the name of the first.
+            self._words, self._lead = [self._lead], ""
+            self._end_terms(self._depth)
         if self._words:
             self._end()
         self._awaits_term = True

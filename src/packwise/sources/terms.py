@@ -47,6 +47,7 @@ class Terms:
     _open: list[_Group] = field(default_factory=list[_Group])
     _groups: list[_Group] = field(default_factory=list[_Group])
     _labels: dict[int, str] = field(default_factory=dict[int, str])
+    _listed: bool = False
 
     def open(self, at: int, fewest: int) -> None:
         """A group of terms begins."""
@@ -57,11 +58,12 @@ class Terms:
         if self._open and name:
             self._open[-1].terms.append((at, name))
 
-    def label(self, at: int, name: str) -> None:
+    def label(self, at: int, name: str, *, announced: bool) -> None:
         """A line in bold type that stands alone. Of two in a row, the second says more about the
-        first."""
+        first. Those of a list that is announced ("the arguments are:") stay with it."""
         short = 0 < len(name) <= LONGEST_LABEL and name[-1] not in ".:;,!"
-        if short and not self._open and at - 1 not in self._labels:
+        self._listed |= announced and not self._labels
+        if short and not (self._open or self._listed or at - 1 in self._labels):
             self._labels[at] = name
 
     def close(self, at: int) -> None:
@@ -81,6 +83,7 @@ class Terms:
             labels = list(self._labels.items())
             self._groups.append(_Group(self._section, self._level + 1, start, 2, at, labels))
             self._labels = {}
+        self._listed = False
         self._section += 1
         self._level = level
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from packwise.candidates import EVERYTHING, Filter
-from packwise.language.analyzer import terms
+from packwise.language.analyzer import joined_verbs, terms
 from packwise.language.detection import guess, question_language
 from packwise.language.languages import language_name
 from packwise.models.table import languages_read
@@ -76,15 +76,16 @@ def question_terms(question: str, store: Store, where: Filter = EVERYTHING) -> l
     """The distinct terms with which a question is searched.
 
     Where its language is not clear, the terms of further languages count only if the store
-    holds them: a word that is read in two ways must not look like two unknown words.
+    holds them: a word that is read in two ways must not look like two unknown words. The same
+    holds for the nouns of phrasal verbs.
     """
     lang = language_of(question, store)
     first, *others = lang.split() or ("",)
     found = dict.fromkeys(terms(question, first))
-    more = (
-        [term for term in terms(question, " ".join(others)) if term not in found] if others else []
-    )
-    if more:
+    other_ways = terms(question, " ".join(others)) if others else []
+    if first in ("", "en"):
+        other_ways += joined_verbs(question)
+    if more := [term for term in other_ways if term not in found]:
         frequency = visible_statistics(store, more, where).frequency
         found.update(dict.fromkeys(term for term in more if frequency.get(term)))
     return list(found)[:MOST_TERMS]
