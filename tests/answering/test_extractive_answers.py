@@ -219,6 +219,7 @@ RELEASES = "\n".join(
         f"| {number} | {name} | 20{number:02}-04-26 | 20{number + 3:02}-06-17 |"
         for number, name in enumerate(CODENAMES, 7)
     ]
+    + ["| second half | release | |"]
 )
 
 
@@ -228,6 +229,8 @@ RELEASES = "\n".join(
         ("When did Debian 8 reach its end of life?", ["Jessie"]),
         ("When were Jessie and Buster released?", ["Jessie", "Buster"]),
         ("Which codename has which release and eol?", CODENAMES),
+        ("Which of Jessie and Buster was supported for the longest time?", CODENAMES),
+        ("When was a release of the second half released?", CODENAMES),
     ],
 )
 def test_a_long_table_is_shown_by_the_rows_that_the_question_names(question, rows):

@@ -13,7 +13,7 @@ MOST_NAMED = 3
 """A table of so many rows is shown by the rows that the question names, if it names so few."""
 _OF_ALL_ROWS = re.compile(
     r"\b(?:(?:great|high|larg|bigg|long|new|lat|low|small|short|old|earli|few)est|most|least|"
-    r"how many|all|list|types?|kinds?)\b",
+    r"how many|what (?:are|were)|all|list|types?|kinds?|components?)\b",
     re.IGNORECASE,
 )
 """A question that no single row answers."""
@@ -42,9 +42,20 @@ def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
         for at, held in enumerate(cells)
         if any(lines_with[cell] == 1 and f" {cell} " in asked for cell in held)
     ]
-    if len(named) > MOST_NAMED or any(len(cells[at]) == 1 for at in named):
+    if len(named) > MOST_NAMED or any(_is_heading(cells[at], cells) for at in named):
         return []
     return [rows[at] for at in named]
+
+
+def _is_heading(row: set[str], rows: list[set[str]]) -> bool:
+    """Whether a row names those below it, or columns: it says nothing else, or has words only
+    where most rows have figures."""
+    figures = [any(map(_is_figure, cells)) for cells in rows]
+    return len(row) == 1 or (2 * sum(figures) > len(rows) and not any(map(_is_figure, row)))
+
+
+def _is_figure(cell: str) -> bool:
+    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))
 
 
 def _cells(line: str, lang: str) -> set[str]:
