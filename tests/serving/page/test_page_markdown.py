@@ -99,6 +99,11 @@ def test_code_is_coloured_and_copied(shown):
     assert copied == "def rotate(key: str) -> None:\n    return None  # done"
 
 
+def test_python_is_told_by_its_definitions_also_with_a_brace_at_the_end_of_a_line(shown):
+    answer = shown("So [1]:\n\n```\ndef get():\n    return {\n        'name': 1,\n    }\n```\n")
+    expect(answer.locator(".code-word").first).to_have_text("def")
+
+
 def test_what_a_model_was_made_to_write_is_only_text(shown):
     answer = shown(POISON)
     expect(answer).to_contain_text("<script>window.stung = 3</script>")
