@@ -167,6 +167,21 @@ def test_dates_in_a_table_stay_on_one_line(shown):
             "12 | Bookworm | 2021-08-14 | 2023-06-10 | 2026-07-11",
             id="the-asked-row-of-a-table-cited-in-its-head",
         ),
+        pytest.param(
+            "**Debian** [1]\n\n| no | name | made |\n| --- | --- | --- |\n"
+            "| 12 | Bookworm | 2021-08-14 |\n\nElse. [2]",
+            "13 | Trixie | 2023-06-10\n12 | Bookworm | 2021-08-14",
+            "When was Bookworm made?",
+            "12 | Bookworm | 2021-08-14",
+            id="a-row-below-a-heading-with-the-citation",
+        ),
+        pytest.param(
+            "The log grows: [1]\n\n- without checkpoints\n- with long readers\n\nElse. [2]",
+            "Intro.\n\nThe log grows:\n\n- without checkpoints\n- with long readers\n\nEnd.",
+            "When does the log grow?",
+            "without checkpoints\n- with long readers",
+            id="a-list-below-the-line-with-the-citation",
+        ),
     ],
 )
 def test_all_of_what_a_citation_supports_is_marked(chromium, answer, text, question, quote):
