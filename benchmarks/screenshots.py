@@ -157,7 +157,7 @@ def open_page(browser: Browser, size: tuple[int, int], scheme: str) -> Page:
 def ask(page: Page, url: str, question: str) -> None:
     """Ask, and wait until the answer is there."""
     page.goto(f"{url}/")
-    page.wait_for_selector(".example")
+    page.wait_for_selector("#question:enabled")
     page.fill("#question", question)
     page.keyboard.press("Enter")
     page.wait_for_selector(".how")

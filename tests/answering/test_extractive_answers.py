@@ -2,6 +2,7 @@
 
 import re
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from packwise.answering.blocks import (
     blocks_of,
     option_spans,
 )
-from packwise.answering.extractive import extract, rendered
+from packwise.answering.extractive import choose, extract, rendered
 from packwise.answering.short_answers import _whole_words, short_answer
 from packwise.chunking import chunk
 from packwise.documents import Passage
@@ -220,6 +221,37 @@ def test_rows_of_one_table_stand_in_one_table():
     assert "| cellar | steel lock |" in answer.text
     assert "| barn | brass bolt |" in answer.text
     assert answer.text.count("| place | lock |\n") == 1
+
+
+CODENAMES = "Wheezy Jessie Stretch Buster Bullseye Trixie".split()
+RELEASES = "\n".join(
+    ["# Debian", "", "| version | codename | release | eol |", "| --- | --- | --- | --- |"]
+    + [
+        f"| {number} | {name} | 20{number:02}-04-26 | 20{number + 3:02}-06-17 |"
+        for number, name in enumerate(CODENAMES, 7)
+    ]
+    + ["| second half | release | |"]
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "rows"),
+    [
+        ("When did Debian 8 reach its end of life?", ["Jessie"]),
+        ("When were Jessie and Buster released?", ["Jessie", "Buster"]),
+        ("Which codename has which release and eol?", CODENAMES),
+        ("Which of Jessie and Buster was supported for the longest time?", CODENAMES),
+        ("When was a release of the second half released?", CODENAMES),
+    ],
+)
+def test_a_long_table_is_shown_by_the_rows_that_the_question_names(question, rows):
+    found = sources(read(RELEASES))
+    table = next(part for part in answer_blocks(found[0]) if part.kind is PartKind.TABLE)
+    best = ranked(question, found)
+    best = replace(best, blocks=(replace(best.blocks[0], block=table),))
+    text = "\n".join(rendered(choose(best, 0.9)))
+    assert "| version | codename | release | eol |" in text
+    assert re.findall(r"\| \d+ \| (\w+)", text) == rows
 
 
 def test_an_unsure_answer_shows_more_parts():

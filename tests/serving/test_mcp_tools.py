@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
 
 from packwise.models.tokens import token_counter
 from serving_world import SECRETS, TENANTS, RunningServer, key_ring
@@ -133,6 +134,13 @@ async def drive(client):
         assert wrong.is_error
         assert word in wrong.content[0].text
         assert "Traceback" not in wrong.content[0].text
+    for work in (
+        client.get_prompt("explore_pack", {"pack": "nowhere"}),
+        client.get_prompt("answer_from_pack", {"question": "x", "pack": "nowhere"}),
+        client.read_resource("packwise://nowhere"),
+    ):
+        with pytest.raises(MCPError, match="the packs are: my-pack"):
+            await work
 
 
 def test_over_standard_input_and_output(notes_pack):

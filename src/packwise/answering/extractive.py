@@ -26,6 +26,7 @@ from packwise.answering.blocks import (
     hull,
     surroundings,
 )
+from packwise.answering.named_rows import named_rows
 from packwise.answering.short_answers import ShortAnswer, is_worth_showing, short_answer
 from packwise.context.markdown import one_line, table_markdown
 from packwise.language.analyzer import terms
@@ -120,13 +121,15 @@ def extract(
 
 
 def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) -> list[AnswerBlock]:
-    """The best block and what is around it, and others that say something else and are likely
-    enough, relative to it. ``probability`` is that of the best one being right."""
+    """The best block and what is around it, of a long table the rows that the question names, and
+    others that say something else and are likely enough, relative to it. ``probability`` is that
+    of the best one being right."""
     least = NEARLY_AS_LIKELY
     if probability < LIKELY:
         most, least = most + MORE_BLOCKS, STILL_POSSIBLE
     best = ranked.blocks[0]
-    chosen = [best.block]
+    table = best.block.kind is PartKind.TABLE
+    chosen = (table and named_rows(best.block, ranked.question.text)) or [best.block]
     for one in ranked.blocks[1:]:
         if len(chosen) >= most or math.exp(one.score - best.score) < least:
             break

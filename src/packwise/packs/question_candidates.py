@@ -32,6 +32,10 @@ _OPTION_LINE = re.compile(
 )
 _SENTENCE = range(30, 320)
 _YES_OR_NO = frozenset("Can Could Do Does Did Is Are Should Will May".split())
+_HOW_TO = "How do I "
+_INSTRUCTS = re.compile(
+    r"\b(?:you|your|use|using|run|call|set|add|type|press|click|select|create|install|pass)\b", re.I
+)
 _OPENINGS = 3
 """Sentences and blocks at the start of a section; the answer to its heading shows one of them."""
 _ISO_DATE = re.compile(r"[12]\d{3}-\d\d-\d\d(?:[T ].*)?")
@@ -117,8 +121,15 @@ def _headings(passages: Iterable[Passage], spelling: Spelling) -> Iterator[Quest
         if not passage.section_path or passage.section_path in seen:
             continue
         seen.add(passage.section_path)
-        if question := question_from_heading(passage.header, spelling):
+        question = question_from_heading(passage.header, spelling)
+        if question and (not question.startswith(_HOW_TO) or _instructs(passage)):
             yield QuestionCandidate(question, passage, _openings(question, passage.text))
+
+
+def _instructs(passage: Passage) -> bool:
+    """Whether a section tells how to do something: a reference may have the same heading."""
+    shown = any(block.kind in (BlockKind.CODE, BlockKind.LIST) for block in passage.blocks)
+    return shown or _INSTRUCTS.search(passage.text) is not None
 
 
 def _openings(question: str, text: str) -> tuple[str, ...]:

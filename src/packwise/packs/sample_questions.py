@@ -12,7 +12,7 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,19 +32,20 @@ RULES = "samples-2"
 
 _KEPT = 6
 _MOST_ALIKE = 3
-"""So many of them may begin with the same two words, more only if there are no others."""
+"""So many of them may begin with the same two words, one fewer if they also end alike; more only if
+there are no others."""
 _MOST_OF_ONE = 2
 """So many are asked of one document before it is the turn of others."""
 _READ_DOCUMENTS = 30
 _READ_PASSAGES = 1200
 """Passages that questions are made from: the first of each document, alike of all of them."""
 _FEWEST_PER_DOCUMENT = 4
-_FEWEST_ASKED, _MOST_ASKED = 9, 12
+_FEWEST_ASKED, _MOST_ASKED = 5, 12
 _PASSAGES_PER_QUESTION = 150
 """Passages of the store for each further question that is asked: asking takes a twentieth of the
 time of embedding them."""
-_TRIED = 8
-"""Candidates that are searched for, per question that is asked: searching costs a fiftieth."""
+_TRIED = 6
+"""Candidates that are searched for, per question that is asked: searching costs a tenth."""
 _CHANGED = 0.2
 """Questions are made again when more of the documents than this share have changed."""
 _MOST_BYTES = 1 << 20
@@ -92,7 +93,6 @@ def make_samples(store: Store, embedder: Embedder, settings: Settings) -> list[S
     tried = _TRIED * most
     made = candidates(read, max(_FEWEST_PER_DOCUMENT, tried // max(len(best), 1)))
     library = Library(store, settings=settings, embedder=embedder)
-    quick = Library(store, settings=replace(settings, answer_judge="words"), embedder=embedder)
     found: list[SampleQuestion] = []
     tally: Counter[str] = Counter()
     used: set[str] = set()
@@ -100,7 +100,7 @@ def make_samples(store: Store, embedder: Embedder, settings: Settings) -> list[S
     for candidate in _varied(islice(made, tried), tally):
         if len(found) == _KEPT or asked == most:
             break
-        if candidate.passage.id in used or not _is_promising(quick, candidate):
+        if candidate.passage.id in used or not _is_found(library, candidate):
             continue
         asked += 1
         tally[candidate.passage.document] += 1
@@ -108,7 +108,7 @@ def make_samples(store: Store, embedder: Embedder, settings: Settings) -> list[S
         if answer.certainty == "likely" and _is_answered(answer, candidate):
             document = candidate.passage.document
             found.append(SampleQuestion(candidate.question, document, hashes[document]))
-            tally[_beginning(candidate)] += 1
+            tally.update(_forms(candidate))
             used.add(candidate.passage.id)
     return found
 
@@ -120,7 +120,8 @@ def _varied(
     document that was asked about before."""
     later: list[QuestionCandidate] = []
     for candidate in made:
-        alike = tally[_beginning(candidate)] >= _MOST_ALIKE
+        begun, whole = map(tally.__getitem__, _forms(candidate))
+        alike = begun >= _MOST_ALIKE or whole >= _MOST_ALIKE - 1
         if alike or tally[candidate.passage.document] >= _MOST_OF_ONE:
             later.append(candidate)
         else:
@@ -128,17 +129,17 @@ def _varied(
     yield from later
 
 
-def _beginning(candidate: QuestionCandidate) -> str:
-    return " ".join(candidate.question.split()[:2])
+def _forms(candidate: QuestionCandidate) -> tuple[str, str]:
+    """How a question begins, and how it begins and ends: "What does … store?"."""
+    words = candidate.question.split()
+    begun = " ".join(words[:2])
+    return begun, f"{begun} … {words[-1]}"
 
 
-def _is_promising(quick: Library, candidate: QuestionCandidate) -> bool:
-    """Whether the question is found in its section, and answered by a reader that is ten times
-    faster and less sure."""
-    hits = quick.search(candidate.question, 1).hits
-    if not hits or _place(hits[0].passage) != _place(candidate.passage):
-        return False
-    return _is_answered(quick.ask(candidate.question, synthesis=False), candidate)
+def _is_found(library: Library, candidate: QuestionCandidate) -> bool:
+    """Whether a search finds the section first that the question was made from."""
+    hits = library.search(candidate.question, 1).hits
+    return bool(hits) and _place(hits[0].passage) == _place(candidate.passage)
 
 
 def _is_answered(answer: Answer, candidate: QuestionCandidate) -> bool:

@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-from mcp.types import CallToolResult
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult
 from pydantic import BaseModel, Field
 
 from packwise.candidates import Filter
@@ -304,7 +305,8 @@ class Tools:
                 self._state.check_question(question)
             return await self._state.workers.run(work, self._store(pack))
         except (ApiError, PackwiseError) as error:
-            raise ResourceError(_line(error)) from None
+            # The SDK keeps the reason of no other exception in a prompt.
+            raise MCPError(INVALID_PARAMS, _line(error)) from None
 
     def _store(self, pack: str | None) -> ServedStore:
         try:

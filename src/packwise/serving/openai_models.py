@@ -100,6 +100,21 @@ class ModelList(BaseModel):
     data: list[ModelRecord]
 
 
+class ChatAnswer(BaseModel):
+    """The message that answers a chat."""
+
+    role: Literal["assistant"]
+    content: str
+
+
+class ChatChoice(BaseModel):
+    """The one answer to a chat."""
+
+    index: int
+    message: ChatAnswer
+    finish_reason: str
+
+
 class ChatResponse(BaseModel):
     """An answer in the OpenAI protocol."""
 
@@ -107,7 +122,7 @@ class ChatResponse(BaseModel):
     object: str
     created: int
     model: str
-    choices: list[dict[str, Any]]
+    choices: list[ChatChoice]
     usage: dict[str, int]
     packwise: dict[str, Any]
 

@@ -99,6 +99,11 @@ def test_code_is_coloured_and_copied(shown):
     assert copied == "def rotate(key: str) -> None:\n    return None  # done"
 
 
+def test_python_is_told_by_its_definitions_also_with_a_brace_at_the_end_of_a_line(shown):
+    answer = shown("So [1]:\n\n```\ndef get():\n    return {\n        'name': 1,\n    }\n```\n")
+    expect(answer.locator(".code-word").first).to_have_text("def")
+
+
 def test_what_a_model_was_made_to_write_is_only_text(shown):
     answer = shown(POISON)
     expect(answer).to_contain_text("<script>window.stung = 3</script>")
@@ -161,6 +166,21 @@ def test_dates_in_a_table_stay_on_one_line(shown):
             "When was Bookworm released?",
             "12 | Bookworm | 2021-08-14 | 2023-06-10 | 2026-07-11",
             id="the-asked-row-of-a-table-cited-in-its-head",
+        ),
+        pytest.param(
+            "**Debian** [1]\n\n| no | name | made |\n| --- | --- | --- |\n"
+            "| 12 | Bookworm | 2021-08-14 |\n\nElse. [2]",
+            "13 | Trixie | 2023-06-10\n12 | Bookworm | 2021-08-14",
+            "When was Bookworm made?",
+            "12 | Bookworm | 2021-08-14",
+            id="a-row-below-a-heading-with-the-citation",
+        ),
+        pytest.param(
+            "The log grows: [1]\n\n- without checkpoints\n- with long readers\n\nElse. [2]",
+            "Intro.\n\nThe log grows:\n\n- without checkpoints\n- with long readers\n\nEnd.",
+            "When does the log grow?",
+            "without checkpoints\n- with long readers",
+            id="a-list-below-the-line-with-the-citation",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 
 const MARKER = /\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]/g;
 const RULING = /^[\s|:-]*-{3,}[\s|:-]*$/m;
+const HEADING = /^(?:\*\*[^*\n]+\*\*|[^|\n]*:) \[(\d{1,3})\]$/;
 const LEAST = 0.34;
 
 /** The answer with its sources numbered from 1 in the order of citation, and all other passages
@@ -53,11 +54,17 @@ const words = (text) => text.toLowerCase().match(/[\p{L}\p{N}][\p{L}\p{N}.'’-]
 const telling = (text) => new Set(words(text).filter((word) => word.length > 3 || /\p{N}/u.test(word)));
 
 /** The claims of an answer that cite a marker: all text since the marker before it, then only the
- * paragraph, table or list that the marker closes. */
+ * paragraph, table or list that the marker closes; of a heading with the marker what stands below. */
 function claims(answer, marker) {
   const found = [];
+  const below = [];
   let since = [];
+  let led = false;
   for (const block of answer.split(/\n{2,}/)) {
+    const [, heading] = block.match(HEADING) ?? [];
+    if (heading) led = Number(heading) === marker;
+    else if (block.search(MARKER) >= 0) led = false;
+    else if (led) below.push(block);
     let from = 0;
     for (const mark of block.matchAll(MARKER)) {
       // A marker in the head of a table stands for all of its rows.
@@ -70,7 +77,7 @@ function claims(answer, marker) {
     const rest = block.slice(from).trim();
     if (rest && !(from && RULING.test(block))) since.push(rest);
   }
-  return found.filter(Boolean).map((text) => text.replace(/^[\s\-*•>]+/, ""));
+  return [below.join("\n\n"), ...found].filter(Boolean).map((text) => text.replace(/^[\s\-*•>]+/, ""));
 }
 
 /** The short answer that stands before the sentences, if there is one. */

@@ -40,6 +40,7 @@ export function highlighted(code, language) {
 }
 
 function guess(code) {
+  if (/^\s*(?:async\s+)?(?:def|class)\s+\w[^{};\n]*:\s*$/m.test(code)) return FAMILIES.script;
   if (/^\s*(?:def|class|from|import)\s+\w[\w.]*.*(?::|import|$)/m.test(code) && !/[;{]\s*$/m.test(code)) return FAMILIES.script;
   if (/^\s*(?:select|insert|update|create|delete)\s/i.test(code)) return FAMILIES.query;
   if (/[;{]\s*$/m.test(code)) return FAMILIES.curly;

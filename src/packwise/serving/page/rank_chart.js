@@ -72,7 +72,7 @@ function draw(rows, columns, choose) {
   const dots = el("div", { class: "dots", "aria-hidden": "true" });
   const share = (at) => `${(at / width) * 100}%`;
   columns.forEach((column, index) => {
-    dots.append(el("span", { class: "axis-name", style: { left: share(x(index)) } }, COLUMNS[column]));
+    dots.append(el("span", { class: `axis-name${index % 2 ? " high" : ""}`, style: { left: share(x(index)) } }, COLUMNS[column]));
     for (const passage of lines) {
       const place = placed.get(column).get(passage.id);
       if (!place) continue;
