@@ -352,3 +352,10 @@ def test_what_is_never_closed_takes_linear_time_and_loses_nothing(manual, start)
     text = manual(f".TH BOX 1\n.SH PART\n{start}\n{lines}\n").text
     assert time.process_time() - begun < 10
     assert "word199999 and more" in text
+
+
+def test_what_the_parser_says_about_a_table_is_not_read(read):
+    cell = "`redis <https://redis.example/>`_"
+    line = f"=====  {'=' * len(cell)}\n"
+    page = f"Redis\n=====\n\nWords.\n\n{line}Needs  {cell}\n{line}"
+    assert read("rst", page).text.endswith("Needs | redis")

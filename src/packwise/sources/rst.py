@@ -239,6 +239,8 @@ def _texts(node: Any, tagname: str) -> list[str]:
 def _cell(entry: Any) -> LinkedText:
     inline = TextBuilder()
     for child in entry.children:
+        if child.tagname == "system_message":
+            continue
         if not inline.blank:
             inline.write(" ")
         inline.add(_span(child))
