@@ -107,6 +107,26 @@ def test_lines_in_bold_type_head_what_follows_them(read, blocks, suffix, page):
         assert paths(read(suffix, other)) == [("Part",), ("Next",)]
 
 
+@pytest.mark.parametrize("gap", ["\n", "\n\n"])
+def test_definitions_of_markdown_are_terms(read, blocks, gap):
+    page = "# Manual\n\nWords.\n\n" + "".join(f"**-{n}**{gap}: {TOLD}\n\n" for n in "ab")
+    document = read("markdown", page)
+    assert paths(document) == [("-a",), ("-b",)]
+    assert ("text", f"-a\n{TOLD.strip()}") in blocks(document)
+    short = read(
+        "markdown", f"# Manual\n\nThey are:\n\nThe first{gap}: One.\n\nThe last{gap}: Two.\n"
+    )
+    assert paths(short) == []
+    assert blocks(short)[1:] == [("text", "The first\nOne."), ("text", "The last\nTwo.")]
+
+
+def test_the_title_of_a_note_heads_only_the_note(read):
+    note = '!!! note "{0}"\n    Words.\n\n' + TOLD + "\n\n"
+    document = read("markdown", "# Manual\n\n" + note.format("One") + note.format("Two"))
+    assert paths(document) == []
+    assert "Note: One" in document.text
+
+
 def test_of_two_lines_in_bold_type_the_second_says_more_about_the_first(read):
     page = f"# Manual\n\n**One**\n\n**more**\n\n{TOLD}\n\n**Two**\n\n{TOLD}\n"
     document = read("markdown", page)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from packwise.sources import html
 from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
 from packwise.sources.markdown_extensions import (
+    DEFINITION,
     DROPPED,
     directive,
     directive_text,
     directive_title,
+    join_definitions,
     plain_markdown,
 )
 
@@ -48,7 +50,7 @@ _CODE_DIRECTIVES = re.compile(
     r"(?:code|sourcecode|prompt|console|shell|literal|parsed-literal|doctest|test|math|latex|diagram"
     r"|mermaid|graphviz|plantuml|eval-rst|raw|csv-table|jupyter|ipython|program-output|exec|command)"
 )
-_BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*|__[^_\n]+__")
+_BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*")
 _CONTAINER_MARKS = re.compile(r"(?m)^[>*+\-\s]+")
 
 
@@ -205,6 +207,7 @@ class _MarkdownReader:
         }
 
     def read(self, tokens: list[Token]) -> None:
+        join_definitions(tokens)
         for token in tokens:
             if handler := self._handlers.get(token.type):
                 handler(token)
@@ -234,10 +237,23 @@ class _MarkdownReader:
         elif self._heading:
             self._builder.heading(self._heading, span)
             self._heading = 0
+        elif found := DEFINITION.fullmatch(content):
+            self._definition(self._span(found["term"]), self._span(found["told"]))
         elif _BOLD_LINE.fullmatch(content):
             self._builder.label(span)
         else:
             self._builder.paragraph(span)
+
+    def _definition(self, term: LinkedText, told: LinkedText) -> None:
+        """A term and what it means stay together, on two lines."""
+        self._builder.open_terms()
+        self._builder.term(term.text)
+        both = TextBuilder()
+        both.add(term)
+        both.write("\n")
+        both.add(told)
+        self._builder.paragraph(both.finish())
+        self._builder.close_terms()
 
     def _open_table(self, token: Token) -> None:
         self._in_table = True

@@ -1,14 +1,19 @@
 """Markdown as MkDocs and MyST extend it, turned into plain Markdown before it is parsed.
 
-Admonitions and tabs (``!!! note "Title"``, ``=== "Linux"``, ``:::{tip}``) become a bold line and
-their text. What inserts other files or tables of contents is dropped.
+Admonitions and tabs (``!!! note "Title"``, ``=== "Linux"``, ``:::{tip}``) become a line in bold
+italics, which unlike one in bold type heads only their own text. What inserts other files or
+tables of contents is dropped. A definition stays one paragraph with its term.
 """
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from packwise.sources.sphinx_tree import VERSIONS
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 _MARKS = re.compile(r"(?m)^ *(?:!!!|\?\?\?\+?|===[^\n]{0,9}[\"]|:{3,}\{|--8<--|\[TOC\]|\(\S+\)=$)")
 _FENCE = re.compile(r" *(`{3,}|~{3,})")
@@ -24,6 +29,21 @@ DROPPED = frozenset(
     "autodoc2-object autodoc2-docstring index highlight tableofcontents".split()
 )
 """Directives that leave nothing to read."""
+
+DEFINITION = re.compile(r"(?P<term>[^\n]{1,100})\n:[ \t]+(?P<told>.+)", re.DOTALL)
+"""A term and, below it or below an empty line, a colon and what it means."""
+
+
+def join_definitions(tokens: list[Token]) -> None:
+    """Move a paragraph that defines the one before it into that."""
+    for before, token in zip(tokens, tokens[3:], strict=False):
+        if (
+            before.type == token.type == "inline"
+            and before.level == token.level
+            and token.content.startswith(": ")
+            and DEFINITION.fullmatch(f"{before.content}\n{token.content}")
+        ):
+            before.content, token.content = f"{before.content}\n{token.content}", ""
 
 
 def plain_markdown(text: str) -> str:
@@ -49,13 +69,13 @@ def plain_markdown(text: str) -> str:
                 fence = ""
         elif block := _BLOCK.match(line):
             indents.append(len(block[1]))
-            found += ["", f"**{title(block[2] or '', block[3] or block[4])}**", ""]
+            found += ["", f"***{title(block[2] or '', block[3] or block[4])}***", ""]
         elif colons := _COLONS.match(bare):
             name = colons[2] or ""
             dropped = bool(name) and name in DROPPED
             after_colons = bool(name)
             shown = directive_title(name, colons[3] or "") if not dropped else ""
-            found += ["", f"**{shown}**" if shown else "", ""]
+            found += ["", f"***{shown}***" if shown else "", ""]
         elif after_colons and _OPTION.match(bare):
             continue
         elif not dropped and not _UNREAD.match(bare):
