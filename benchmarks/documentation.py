@@ -1,13 +1,14 @@
 """What a reader of real documentation gets: right answers, unsure ones, wrong ones, refusals.
 
-    python benchmarks/documentation.py [FOLDER] [--second | --third | --tune] [--wrong]
+    python benchmarks/documentation.py [FOLDER] [--second | --third | --fourth | --tune] [--wrong]
 
 Fetches the source archives of three projects with pip, builds a pack from the documentation of
 each in FOLDER (else a temporary one), and asks the questions in ``benchmarks/documentation``
 without a language model, as ``packwise eval answers PACK QUESTIONS`` does for each. --second takes
-three other projects, --third four more, with questions that were written before their documentation
-was looked at. --tune takes the projects and questions that ``answer_model.py`` fits on. Manuals of
-Debian packages are fetched with apt-get. --wrong prints the answers that are not right.
+three other projects, --third and --fourth four more each, with questions that were written before
+their documentation was looked at. --tune takes the projects and questions that ``answer_model.py``
+fits on. Manuals of Debian packages are fetched with apt-get. --wrong prints the answers that are
+not right.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ THIRD_TREES = {
     "nox": ("nox==2026.10.20", "docs"),
     "urllib3": ("urllib3==2.8.0", "docs"),
 }
+FOURTH_TREES = {
+    "apscheduler": ("apscheduler==3.11.3", "docs"),
+    "peewee": ("peewee==4.5.3", "docs"),
+    "structlog": ("structlog==26.1.0", "docs"),
+    "sysadmin_man": ("debian: logrotate cryptsetup-bin smartmontools", "usr/share/man"),
+}
 TUNE_TREES = {
     "alembic": ("alembic==1.20.1", "docs/build"),
     "attrs": ("attrs==26.1.0", "docs"),
@@ -61,11 +68,12 @@ TUNE_TREES = {
     "tox": ("tox==4.67.13", "docs"),
     "werkzeug": ("werkzeug==3.1.9", "docs"),
 }
+PARTS = {"second": SECOND_TREES, "third": THIRD_TREES, "fourth": FOURTH_TREES, "tune": TUNE_TREES}
 
 
 def main(folder: Path, part: str) -> None:
     """Build what is missing, ask every question, print one row per kind of question."""
-    trees = {"": TREES, "second": SECOND_TREES, "third": THIRD_TREES, "tune": TUNE_TREES}[part]
+    trees = PARTS.get(part, TREES)
     questions = QUESTIONS / part
     report = AnswerReport(())
     for tree, (requirement, inside) in trees.items():
@@ -118,5 +126,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(places[0] if places else scratch)
         place.mkdir(parents=True, exist_ok=True)
-        parts = ("second", "third", "tune")
-        main(place, next((name for name in parts if f"--{name}" in sys.argv), ""))
+        main(place, next((name for name in PARTS if f"--{name}" in sys.argv), ""))
