@@ -238,3 +238,14 @@ def test_words_without_spaces_are_characters_with_the_terms_of_pairs():
     assert [word.text for word in words] == ["于", "1999", "年", "建", "成"]
     assert [word.term for word in words] == ["于", "1999", "年建", "建成", "成"]
     assert [word.text for word in words_of("नई दिल्ली", "hi")] == ["नई", "दिल्ली"]
+
+
+def test_words_that_only_ask_leave_no_pairs_at_their_borders():
+    assert list(parse_question("可以把人当作奴隶吗？", "zh").weights) == [
+        "人当",
+        "当作",
+        "作奴",
+        "奴隶",
+    ]
+    assert list(parse_question("초등교육은 무상인가?", "ko").weights)[-1] == "무상"
+    assert list(parse_question("Darf man rauchen?", "de").weights) == ["rauch"]

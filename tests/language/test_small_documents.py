@@ -67,3 +67,13 @@ def test_it_is_said_that_the_embedder_does_not_read_the_language(language):
     assert "bge-small-en-v1.5 does not read it" in str(warning)
     (line,) = library.search(rows["questions"][0]).trace.degraded
     assert line.startswith("bge-small-en-v1.5 does not read ")
+
+
+@pytest.mark.slow
+def test_an_answer_in_another_language_is_not_refused_by_the_probability_of_english(
+    language, monkeypatch
+):
+    _, rows, _, library = language
+    monkeypatch.setattr("packwise.answering.asking.NOT_COVERED", 1.0)
+    answers = [library.ask(question) for question in rows["questions"]]
+    assert sum(answer.certainty == "unsure" for answer in answers) >= 8

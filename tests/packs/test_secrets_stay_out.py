@@ -22,6 +22,11 @@ def made(prefix, length):
     return prefix + "".join(CHANCE.choices(LETTERS, k=length))
 
 
+# An Ed25519 key is the shortest.
+SMALL_BODY = base64.b64encode(
+    bytes.fromhex("302e020100300506032b657004220420") + bytes(range(7, 231, 7))
+)
+
 SECRETS = [
     KEY,
     f"export AWS={made('AKIA', 0)}{''.join(CHANCE.choices(LETTERS[:26], k=16))}",
@@ -29,10 +34,13 @@ SECRETS = [
     f"use {made('npm_', 36)} to publish",
     f"key {made('AIza', 35)}.",
     made("sk-ant-api03-", 80),
+    f"-----BEGIN PRIVATE KEY-----\n{SMALL_BODY.decode()}\n-----END PRIVATE KEY-----",
 ]
 EXAMPLES = [
     "AKIAIOSFODNN7EXAMPLE",
     "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    "-----BEGIN PRIVATE KEY-----\n(paste the whole of your own private key, as you were given it)\n"
+    "-----END PRIVATE KEY-----",
     "-----BEGIN PRIVATE KEY-----\nMIIEvQ...\n-----END PRIVATE KEY-----",
     "-----BEGIN PRIVATE KEY-----\n" + "A" * 400 + "\n-----END PRIVATE KEY-----",
     "-----BEGIN CERTIFICATE-----\n" + BODY + "-----END CERTIFICATE-----",

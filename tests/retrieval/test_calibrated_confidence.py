@@ -252,10 +252,20 @@ def test_the_endings_of_a_japanese_question_do_not_count():
     assert topic_similarity("航空券はいくらですか", [passage], statistics, "ja") < 0.5
 
 
-def test_a_passage_of_a_large_store_has_to_hold_more_of_the_question():
+def test_a_passage_of_a_store_with_much_text_has_to_hold_more_of_the_question():
     passage, known = hit("Das Wasser ist kalt."), {"wass": 2, "berg": 2, "wolk": 2}
-    small, large = (
-        topic_similarity("Wasser Berge Wolken", [passage], TermStatistics(n, 40.0, known), "de")
-        for n in (15, 5000)
+    little, much = (
+        topic_similarity("Wasser Berge Wolken", [passage], TermStatistics(30, length, known), "de")
+        for length in (25.0, 2500.0)
     )
-    assert small > 0.5 > large
+    assert little > 0.5 > much
+
+
+def test_an_embedder_counts_for_words_in_latin_letters_alone():
+    def near(question, text, lang, similarity):
+        return topic_similarity(question, [hit(text)], STATISTICS, lang, similarity)
+
+    german = ("Sind Steine schwer?", "Das Wasser ist kalt.", "de")
+    assert near(*german, 0.8) > 0.5 > near(*german, None) == near(*german, 0.3)
+    russian = ("Тяжёлые ли камни?", "Вода холодная.", "ru")
+    assert near(*russian, 0.8) == near(*russian, None)

@@ -176,3 +176,35 @@ def test_dates_in_templates_stay_and_a_caption_is_a_paragraph_of_its_own(folder,
         "He was born on February 22, 1732 in Virginia.",
         "He died on 1799-12-14.",
     ]
+
+
+def test_code_and_headings_of_other_wikis_are_read(folder, opened, blocks):
+    text = """= Quick start
+
+==Hashing, see {{{hash}}}
+MD5 is {{{md5 -s}}}, of {{{1}}}, see <<a_api project="x"|val Md5>>.
+{{{
+var h = MD5("a");
+}}}
+== Binding =
+<<code language="ocaml"|
+let v = Js.global##.document
+>>
+== {{Closed}}Closed ==
+a = b
+"""
+    document = opened(folder({"q.wiki": text, "b.md": "x"})).documents["q.wiki"]
+    assert [section.path[-1] for section in document.sections if section.path] == [
+        *("Hashing, see hash", "Binding", "Closed"),
+    ]
+    assert blocks(document) == [
+        ("text", "MD5 is md5 -s, of , see val Md5."),
+        ("code", 'var h = MD5("a");'),
+        ("code", "let v = Js.global##.document"),
+        ("text", "a = b"),
+    ]
+
+
+def test_unclosed_code_of_a_wiki_is_read_in_linear_time(folder, opened):
+    text = "{{{\n" * 100_000 + "<<code x|" * 50_000
+    assert opened(folder({"q.wiki": text, "b.md": "x"})).documents["b.md"].text == "x"

@@ -108,6 +108,41 @@ def test_asciidoc(one, blocks):
     ]
 
 
+def test_asciidoc_resolves_attributes_characters_and_images(one, blocks):
+    text = """:nbh: &#8209;
+:lt: LTTng{nbh}tools
+
+= {lt} =
+https://ci.example.org/build[image:https://img.example.org/b.svg[Build, title="Build"]]
+
+== Is it small? ==
+
+* Linux{nbsp}3
++
+Use `{nbh}{nbh}disable{nbh}epoll` &amp; wait.
+
+* popt, see {unknown}
+
+After the list.
+"""
+    document = one("a.adoc", text)
+    assert document.title == "LTTng-tools"
+    assert paths(document) == ["", "Is it small?"]
+    assert blocks(document) == [
+        ("text", "Build"),
+        ("list", "- Linux 3\n  Use --disable-epoll & wait.\n- popt, see {unknown}"),
+        ("text", "After the list."),
+    ]
+
+
+def test_terms_of_asciidoc_share_what_is_said_below_them(one, blocks):
+    text = "`--lockable`::\n`-l`::\n  Make them lockable.\n`-v`:: Say more.\nAnd more.\n"
+    assert blocks(one("a.adoc", text)) == [
+        ("text", "--lockable, -l: Make them lockable."),
+        ("text", "-v: Say more. And more."),
+    ]
+
+
 def test_a_table_of_asciidoc_has_the_columns_that_it_declares(one, blocks):
     text = (
         '[cols="^4,46,50a"]\n|===\n|S |Limit\n|How many.\n\n[options="compact"]\n* or none\n\n'

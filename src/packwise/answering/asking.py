@@ -48,7 +48,7 @@ from packwise.retrieval.documents import (
 )
 from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
 from packwise.retrieval.ranking import Ranking
-from packwise.stores.languages import language_of, question_terms, visible_statistics
+from packwise.stores import languages
 from packwise.trace import Trace
 
 NOTHING = ExtractedAnswer()
@@ -360,7 +360,9 @@ class _AskRun:
             self._degrade(f"a budget of {context.budget} tokens holds no passage")
         findings = self._findings(context)
         unlikely = found.blocks and found.probability < NOT_COVERED
-        if unlikely and not findings and self._options.threshold is None:
+        # Questions in a language that was not read are judged by the gate alone.
+        unread = languages.unread_language(self._question, self._store, self._tools.embedder().name)
+        if unlikely and not unread and not findings and self._options.threshold is None:
             assert self._ranking is not None
             return self._answer(refusal(self._ranking.hits), GATED, NOT_ANSWERED)
         quoted = [f"{finding.text} [{finding.marker}]" for finding in findings]
@@ -393,16 +395,16 @@ class _AskRun:
 
     def _read(self, passages: Sequence[SourcePassage]) -> ExtractedAnswer:
         where = self._options.where
-        known = question_terms(self._question, self._store, where)
+        known = languages.question_terms(self._question, self._store, where)
         load = partial(reading_model, self._question, self._store, self._degrade)
         judged = self._options.mode != "keyword" and self._settings.answer_judge != "words"
         return extract(
             self._question,
             passages,
             signs=self._ranking.signs if self._ranking else {},
-            statistics=visible_statistics(self._store, known, where),
+            statistics=languages.visible_statistics(self._store, known, where),
             cross_encoder=load(self._tools.cross_encoder, "cross-encoder") if judged else None,
-            lang=language_of(self._question, self._store),
+            lang=languages.language_of(self._question, self._store),
             span_reader=load(self._tools.span_reader, "span reader"),
         )
 

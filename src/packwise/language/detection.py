@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from packwise.documents import BlockKind, Document
 from packwise.language.analyzer import FUNCTION_WORDS, LETTERS
-from packwise.language.languages import asked_in, base_code, languages, script_of
+from packwise.language.languages import PAIRED, asked_in, base_code, languages, script_of
 
 READ = 4000
 """Characters of a document that are read."""
@@ -90,7 +90,7 @@ def main_script(text: str) -> str:
 
 def is_paired(text: str) -> bool:
     """Whether a text is indexed by pairs of characters."""
-    return main_script(text) in ("han", "thai", "hangul")
+    return main_script(text) in PAIRED
 
 
 def _by_script(text: str, script: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,6 +18,9 @@ Asked = Literal["who", "when", "where", "count", "duration", "why", "how", "defi
 """What a question word asks for; ``define`` is "what is"."""
 
 _KINDS: tuple[Asked, ...] = get_args(Asked)
+
+PAIRED = ("han", "thai", "hangul")
+"""Scripts whose text is indexed by pairs of characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,7 @@ def _language(code: str, row: Mapping[str, Any]) -> Language:
             for asked in _KINDS
             for word in row.get(asked, "").split()
         ),
-        tuple(row.get("asking", "").split()),
+        tuple(word.replace("_", " ") for word in row.get("asking", "").split()),
     )
 
 
@@ -125,10 +128,29 @@ def language_name(code: str) -> str:
 @cache
 def _asking(code: str) -> re.Pattern[str]:
     language = languages()[code]
-    phrases = sorted({phrase for phrase, _ in language.questions}, key=len, reverse=True)
-    found = "|".join(re.escape(phrase) for phrase in phrases)
+    found = _any_of(phrase for phrase, _ in language.questions)
     spaced = language.script not in ("han", "thai")
     return re.compile(rf"(?<!\w)(?:{found})(?!\w)" if spaced else found)
+
+
+def _any_of(phrases: Iterable[str]) -> str:
+    """A pattern of phrases, the longest first."""
+    return "|".join(re.escape(phrase) for phrase in sorted(set(phrases), key=len, reverse=True))
+
+
+def without_asking(question: str, code: str) -> str:
+    """A question without the words that only ask, in a language indexed by pairs of characters:
+    the pairs across their borders are no words. Questions in other languages stay as they are."""
+    language = languages().get(code)
+    if language is None or language.script not in PAIRED or not language.questions:
+        return question
+    return _asking_anywhere(code).sub(" ", question)
+
+
+@cache
+def _asking_anywhere(code: str) -> re.Pattern[str]:
+    language = languages()[code]
+    return re.compile(_any_of((*language.asking, *(phrase for phrase, _ in language.questions))))
 
 
 def asked_in(question: str, code: str) -> Iterator[tuple[int, Asked]]:

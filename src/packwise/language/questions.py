@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cache, lru_cache
 
 from packwise.language.analyzer import terms
-from packwise.language.languages import asked_in, languages
+from packwise.language.languages import asked_in, languages, without_asking
 from packwise.language.names import Kind, Name, names_in
 from packwise.language.word_classes import (
     CONTENT,
@@ -234,7 +234,8 @@ def parse_question(text: str, lang: str = "") -> ParsedQuestion:
     read = text[:MOST_CHARACTERS]
     names = tuple(names_in(read, lang))
     asking_terms = QUESTION_TERMS.union(*map(question_words, lang.split()))
-    found = [term for term in dict.fromkeys(terms(read, lang)) if term not in asking_terms]
+    content = without_asking(read, lang.partition(" ")[0])
+    found = [term for term in dict.fromkeys(terms(content, lang)) if term not in asking_terms]
     weights = {term: 1.0 / len(found) for term in found}
     opening = read[:_OPENING]
     for code in lang.split():

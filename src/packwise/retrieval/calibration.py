@@ -26,7 +26,7 @@ from packwise.candidates import Candidate, Scores
 from packwise.documents import content_hash
 from packwise.errors import DataError
 from packwise.language.analyzer import terms
-from packwise.language.detection import is_paired
+from packwise.language.detection import is_paired, main_script
 from packwise.language.questions import QUESTION_TERMS, parse_question, question_words
 from packwise.language.sentences import sentence_spans
 from packwise.settings import data_folder
@@ -67,12 +67,16 @@ CROSS = "cross"
 
 _NEXT = 5
 # The share of a question's words at which as many questions on the topic hold less as others hold
-# more, in a store of _SMALL passages, and how it grows with each doubling up to _LARGE: the more
-# passages, the more words any question shares with one of them. Fitted on xquad-es, -de and -ru
-# for words, on xquad-zh for pairs of characters, which cross the borders of words.
-_EVEN_WORDS, _MORE_WORDS = 0.29, 0.04
-_EVEN_PAIRS, _MORE_PAIRS = 0.15, 0.027
-_SMALL, _LARGE = 15, 500
+# more, in a store of _SMALL terms, and how it grows with each doubling: the more text, the more
+# words any question shares with a passage. Chosen on the Declaration of Human Rights in German,
+# Turkish and Arabic, Debian manuals in German, French and Russian and xquad-de for words; on such
+# texts in Chinese for pairs of characters, which cross the borders of words.
+_EVEN_WORDS, _MORE_WORDS = 0.24, 0.03
+_EVEN_PAIRS, _MORE_PAIRS = 0.15, 0.035
+_SMALL, _LARGE = 1000, 200_000
+# An embedder of another language still knows many words of its own script. So much does its
+# similarity count beside the words, from where it says nothing.
+_MEANING, _NO_MEANING = 1.5, 0.54
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _MOST_NAMES = 4
 _MOST_MISSING = 3
@@ -202,29 +206,37 @@ def signs(
 
 
 def topic_similarity(
-    question: str, hits: Sequence[Candidate], statistics: TermStatistics, lang: str
+    question: str,
+    hits: Sequence[Candidate],
+    statistics: TermStatistics,
+    lang: str,
+    similarity: float | None = None,
 ) -> float:
-    """How close the first passages are to a question by its words alone, on the gate's scale.
+    """How close the first passages are to a question in a language that the embedder does not
+    read, on the gate's scale.
 
-    For languages that the embedder does not read. It follows the share of the question's words
-    that a passage holds, by rarity; 0.5 is where as many questions on the topic have less as
-    others have more. Japanese endings and particles do not count.
+    It follows the share of the question's words that a passage holds, by rarity, and
+    for words in Latin letters the best ``similarity`` too. 0.5 is where as many questions on the
+    topic have less as others have more. Japanese endings and particles do not count.
     """
     lang = lang.partition(" ")[0]
     asked = list(parse_question(question, lang).weights)
     asked = [term for term in asked if not _HIRAGANA.search(term)] or asked
+    paired = is_paired(question)
     rarity = {term: idf(statistics.passages, statistics.frequency.get(term, 0)) for term in asked}
     total = sum(rarity.values())
-    share = 0.0
+    near = 0.0
     for hit in hits[:READ] if total else ():
         held = set(terms(hit.passage.indexed_text, hit.passage.lang or lang))
-        share = max(share, sum(rarity[term] for term in asked if term in held) / total)
-    doublings = math.log2(min(max(statistics.passages, _SMALL), _LARGE) / _SMALL)
-    paired = is_paired(question)
+        near = max(near, sum(rarity[term] for term in asked if term in held) / total)
+    if similarity is not None and main_script(question) == "latin":
+        near = min(1.0, max(0.0, near + _MEANING * (similarity - _NO_MEANING)))
+    size = statistics.passages * statistics.average_length
+    doublings = math.log2(min(max(size, _SMALL), _LARGE) / _SMALL)
     even = (_EVEN_PAIRS if paired else _EVEN_WORDS) + doublings * (
         _MORE_PAIRS if paired else _MORE_WORDS
     )
-    return share / even / 2 if share < even else 0.5 + (share - even) / (1 - even) / 2
+    return near / even / 2 if near < even else 0.5 + (near - even) / (1 - even) / 2
 
 
 def _of_scores(scores: Sequence[Scores]) -> dict[str, float]:

@@ -209,7 +209,8 @@ class Pipeline:
         lang = languages.language_of(query.text, self._store)
         if unread := self._unread(query.text):
             trace.degraded.append(languages.unread_note(self._embedder().name, unread))
-            near = topic_similarity(query.text, hits, found.statistics, lang)
+            best = self._embedder().similarity(max((s.vector or 0.0 for s in scores), default=0.0))
+            near = topic_similarity(query.text, hits, found.statistics, lang, best)
             return replace(ranking, confidence=near)
         with trace.stage("confidence") as stage:
             judged = self._calibrated(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import unescape
 
 from packwise.sources.access import access_key
 from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
@@ -137,7 +138,7 @@ def _write_asciidoc(inline: TextBuilder, found: re.Match[str]) -> None:
 
 _ASCIIDOC_INLINE = _Inline(
     re.compile(
-        r"(?:link:|image:)?(?P<href>https?://[^\s\[\]<>]{1,500})(?:\[(?P<shown>[^\]\n]{0,300})\])?"
+        r"(?:link:)?(?P<href>https?://[^\s\[\]<>]{1,500})(?:\[(?P<shown>[^\]\n]{0,300})\])?"
         r"|linkgit:(?P<command>[\w-]{1,80})\[(?P<section>\w{0,3})\]"
         r"|(?:link|xref):(?P<page>[^\s\[\]]{1,300})\[(?P<label>[^\]\n]{0,300})\]"
         r"|<<(?P<target>[^<>,\n]{1,200})(?:,(?P<text>[^<>\n]{1,300}))?>>"
@@ -152,9 +153,19 @@ _ASCIIDOC_INLINE = _Inline(
 )
 
 
+# Attributes that every AsciiDoc file has.
+_CHARACTERS = {
+    **{"nbsp": " ", "sp": " ", "empty": "", "blank": "", "zwsp": "", "wj": "", "deg": "°"},
+    **{"plus": "+", "lt": "<", "gt": ">", "amp": "&", "apos": "'", "quot": '"', "vbar": "|"},
+    **{"startsb": "[", "endsb": "]", "caret": "^", "asterisk": "*", "tilde": "~", "cpp": "C++"},
+    **{"backslash": "\\", "backtick": "`", "pp": "++", "two-colons": "::", "two-semicolons": ";;"},
+    **{"lsquo": "‘", "rsquo": "’", "ldquo": "“", "rdquo": "”"},
+}
+
+
 class _AsciiDoc(_LineReader):
     inline = _ASCIIDOC_INLINE
-    _heading = re.compile(r"(={1,6}|#{1,6})\s+(\S.*)$")
+    _heading = re.compile(r"(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?$")
     _attribute = re.compile(r":(!?[\w-]+)!?:(?:\s+(.*))?$")
     _list = re.compile(r"\s*(\*{1,5}|-|\.{1,5}|\d{1,3}\.)\s+(\S.*)$")
     _term = re.compile(r"\s*(\S.{0,200}?)(::{1,3}|;;)(?:\s+(.*))?$")
@@ -162,12 +173,14 @@ class _AsciiDoc(_LineReader):
     _wrapper = re.compile(r"(?:={4,}|\*{4,}|_{4,}|--)$")
     _reference = re.compile(r"\{([\w-]+)\}")
     _style = re.compile(r"\[[^\[].*\]$")
+    _image = re.compile(r"image:(?!:)[^\s\[\]]{1,500}\[([^\],\n]{0,300})[^\]\n]{0,300}\]")
     _unread = re.compile(r"//|include::|image::|toc::|if\w*def::|ifeval::|endif::|\[\[|<<<|'''")
     _attributes = ""
+    _terms = ""
 
     def special(self, line: str) -> bool:
-        if "{" in line:
-            line = self._reference.sub(lambda m: self.values.get(m[1].lower(), m[0]), line)
+        after_blank = self.at > 1 and not self.lines[self.at - 2].strip()
+        line = self._resolved(line)
         if found := self._attribute.match(line):
             self.values[found[1].lower()] = (found[2] or "").strip()
         elif self._unread.match(line):
@@ -190,19 +203,41 @@ class _AsciiDoc(_LineReader):
             self.end_paragraph()
             self.builder.paragraph(self.span(line[1:]))
         else:
-            self._read_words(line)
+            self._read_words(line, after_blank)
         return True
 
-    def _read_words(self, line: str) -> None:
+    def _resolved(self, line: str) -> str:
+        """A line with the values of its attributes, the characters of its references and the
+        words that stand for its images."""
+        if "{" in line:
+            line = self._reference.sub(self._value, line)
+        if "image:" in line:
+            line = self._image.sub(r"\1", line)
+        if "&" in line:
+            line = unescape(line).replace("\u2011", "-")
+        return line
+
+    def _value(self, reference: re.Match[str]) -> str:
+        name = reference[1].lower()
+        return self.values.get(name, _CHARACTERS.get(name, reference[0]))
+
+    def _read_words(self, line: str, after_blank: bool) -> None:
         """An item of a list, a term, or a line of a paragraph."""
         if found := self._list.match(line):
             mark = found[1]
             ordered = mark[0] == "." or mark[0].isdigit()
             self.item(len(mark) if mark[0] in "*." else 1, found[2], ordered=ordered)
         elif found := self._term.match(line):
+            # Several terms may share what is said below them.
+            alone = self._paragraph == [f"{self._terms}:"]
+            self._terms = f"{self._terms}, {found[1]}" if alone else found[1]
+            if alone:
+                self._paragraph = []
             self.end_list()
-            self._paragraph = [f"{found[1]}:", *((found[3],) if found[3] else ())]
+            self._paragraph = [f"{self._terms}:", *((found[3],) if found[3] else ())]
         else:
+            if self.in_list and after_blank and line[0] != " ":
+                self.end_list()
             self._paragraph.append(line.strip())
 
     def end_paragraph(self) -> None:

@@ -312,11 +312,18 @@ def pip_command(suffixes: Mapping[str, int]) -> str:
     return f"pip install {' '.join(repr(name) for name in wanted)}" if wanted else ""
 
 
+FORBIDDEN = "robots.txt does not allow it"
+"""Why a page is left out that its site does not want to be read."""
+
+
 def left_out(skipped: Mapping[str, int]) -> list[str]:
     """One line per kind of file that was left out: how many, and what would read them."""
     lines: list[str] = []
     unknown: list[str] = []
     for ending, count in sorted(skipped.items(), key=lambda item: (-item[1], item[0])):
+        if ending == FORBIDDEN:
+            lines.append(f"{count:,} {'page' if count == 1 else 'pages'}: {ending}")
+            continue
         if ending not in readers():
             unknown.append(f"{count:,} {ending}")
             continue

@@ -16,7 +16,7 @@ _NAMES = re.compile(
     r"\.(?:json|ya?ml|toml|ini|cfg|conf|properties))$"
 )
 _KEY = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?P<body>[^-]{200,20000})-----END"
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?P<body>[^-]{60,20000})-----END"
 )
 _TOKENS = re.compile(
     r"\b(?:(?P<AWS>(?:AKIA|ASIA)[0-9A-Z]{16})"

@@ -22,7 +22,15 @@ from packwise.errors import SourceError
 from packwise.settings import Settings, cache_folder
 from packwise.sources.files import file_entry
 from packwise.sources.links import LinkResolver
-from packwise.sources.readers import Reader, Reads, SourceFile, reader_of, readers, suffix
+from packwise.sources.readers import (
+    FORBIDDEN,
+    Reader,
+    Reads,
+    SourceFile,
+    reader_of,
+    readers,
+    suffix,
+)
 from packwise.sources.source_items import Entry, Item, Problem
 from packwise.sources.web_fetch import Fetcher, OnPage, WebPage, normalised
 
@@ -128,7 +136,9 @@ class WebSource:
                 )
             page = self._fetch(fetcher, waiting.popleft())
             read += 1
-            if page.problem and not page.gone:
+            if page.problem == FORBIDDEN:
+                self._skipped[FORBIDDEN] += 1
+            elif page.problem and not page.gone:
                 yield page, None
             if page.problem or page.address in addresses or not page.address.startswith(below):
                 continue

@@ -28,6 +28,7 @@ from urllib.robotparser import RobotFileParser
 from packwise import __version__
 from packwise.errors import SourceError
 from packwise.settings import Settings
+from packwise.sources.readers import FORBIDDEN
 
 AGENT = "packwise"
 SIZE_LIMIT = 64 << 20
@@ -153,7 +154,7 @@ class Fetcher:
             return rules
         delay = rules.crawl_delay(AGENT)
         self._pause = max(self._settings.web_delay, min(float(delay or 0), _LONGEST_WAIT))
-        return "" if rules.can_fetch(AGENT, url) else "robots.txt does not allow it"
+        return "" if rules.can_fetch(AGENT, url) else FORBIDDEN
 
     def _rules(self, url: str) -> RobotFileParser | str:
         """The rules of a site, or why it must not be read."""

@@ -1,5 +1,7 @@
 """Wikitext: headings, paragraphs, lists, tables, code and links, in time linear in the text.
 
+Besides MediaWiki's, code and headings of Creole and its relatives (MoinMoin, Trac) are read.
+
 Templates are dropped, except that an infobox becomes a table of its values and a template that
 stands for a word or a number keeps it.
 """
@@ -21,10 +23,18 @@ _REMOVED = re.compile(
 _CODE = re.compile(
     r"(?is)<(pre|syntaxhighlight|source|math)\b[^<>]*>(.*?)(?:</\1\s*>|\Z)|<nowiki>(.*?)</nowiki>"
 )
+# Creole: code between braces, on lines of their own or within a line, and macros.
+_BRACES = re.compile(
+    r"(?ms)^[ \t]*\{\{\{[ \t]*(?:\#![^\n]*)?\n(?P<code>.*?)(?:\n[ \t]*\}\}\}[ \t]*$|\Z)"
+    r"|<<code\b[^|<>\n]*\|(?P<macro>.*?)(?:>>|\Z)"
+    r"|(?<!\{)\{\{\{(?!\d+\}\}\})(?P<literal>[^{}|\n]{1,300})\}\}\}(?!\})"
+)
+_MACRO = re.compile(r"<<\w[^|<>\n]{0,300}\|([^<>\n]{0,300})>>")
 _BREAK = re.compile(r"(?i)<br\s*/?>")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,500}>")
 _BRACKETS = re.compile(r"\{\{\{?|\}\}\}?|\[\[|\]\]")
 _HEADING = re.compile(r"(={1,6})(\s*+[^=].*)\1\s*+$")
+_UNCLOSED_HEADING = re.compile(r"(={1,6})(\s*+[^\W\d_][^=]{0,150})=*+$")
 _LIST = re.compile(r"[*#:;]+")
 _QUOTES = re.compile(r"'{2,5}")
 _EXTERNAL = re.compile(r"\[((?:https?:)?//[^\s\]]+)(?:\s+([^\]\n]*))?\]")
@@ -63,6 +73,7 @@ class _Wikitext:
 
     def read(self, text: str) -> None:
         text = _CODE.sub(self._keep_code, text.replace("\x00", ""))
+        text = _MACRO.sub(r"\1", _BRACES.sub(self._keep_braces, text))
         text = _BREAK.sub(" ", _REMOVED.sub("", text))
         text = self._without_templates(text)
         for infobox in self._infoboxes:
@@ -76,7 +87,7 @@ class _Wikitext:
 
     def _one(self, lines: list[str], at: int) -> int:
         line = lines[at].strip()
-        if heading := _HEADING.match(line):
+        if heading := _heading(line):
             self._builder.heading(len(heading[1]), self._span(heading[2].strip()))
             return at + 1
         if line.startswith("{|"):
@@ -88,7 +99,7 @@ class _Wikitext:
             return at + 1
         after = at
         while after < len(lines) and (part := lines[after].strip()):
-            if after > at and (part.startswith(("{|", "==")) or _LIST.match(part)):
+            if after > at and (part.startswith("{|") or _heading(part) or _LIST.match(part)):
                 break
             after += 1
             if _is_picture(part):  # its caption is not the beginning of the text below
@@ -144,6 +155,12 @@ class _Wikitext:
         self._codes.append((kind, match[3] if match[2] is None else match[2]))
         mark = _CODE_MARK.format(len(self._codes) - 1)
         return f"\n{mark}\n" if kind != "nowiki" and "\n" in match[0] else mark
+
+    def _keep_braces(self, match: re.Match[str]) -> str:
+        code = match["code"] if match["macro"] is None else match["macro"].strip("\n")
+        self._codes.append(("nowiki", match["literal"]) if code is None else ("pre", code))
+        mark = _CODE_MARK.format(len(self._codes) - 1)
+        return mark if code is None else f"\n{mark}\n"
 
     def _without_templates(self, text: str) -> str:
         """The text with templates replaced by their words, if they have any."""
@@ -234,6 +251,10 @@ class _Wikitext:
     def _plain(self, text: str) -> str:
         text = unescape(_TAG.sub("", _QUOTES.sub("", text)))
         return _MARKED.sub(lambda mark: self._codes[int(mark[1])][1], text)
+
+
+def _heading(line: str) -> re.Match[str] | None:
+    return _HEADING.match(line) or _UNCLOSED_HEADING.match(line)
 
 
 def _is_picture(line: str) -> bool:
