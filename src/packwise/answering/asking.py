@@ -360,9 +360,8 @@ class _AskRun:
             self._degrade(f"a budget of {context.budget} tokens holds no passage")
         findings = self._findings(context)
         unlikely = found.blocks and found.probability < NOT_COVERED
-        # Questions in a language that was not read are judged by the gate alone.
-        unread = languages.unread_language(self._question, self._store, self._tools.embedder().name)
-        if unlikely and not unread and not findings and self._options.threshold is None:
+        judged = unlikely and not findings and self._options.threshold is None
+        if judged and not self._is_unread():
             assert self._ranking is not None
             return self._answer(refusal(self._ranking.hits), GATED, NOT_ANSWERED)
         quoted = [f"{finding.text} [{finding.marker}]" for finding in findings]
@@ -392,6 +391,11 @@ class _AskRun:
             return found
         own = self._tools.calibration()
         return replace(found, probability=own.answer_probability(found.probability))
+
+    def _is_unread(self) -> bool:
+        """Whether the embedder does not read the question's language: only the gate judges it."""
+        embedder = self._store.info().embedder
+        return bool(languages.unread_language(self._question, self._store, embedder))
 
     def _read(self, passages: Sequence[SourcePassage]) -> ExtractedAnswer:
         where = self._options.where
