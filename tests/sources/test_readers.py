@@ -7,7 +7,8 @@ import pytest
 
 from packwise.errors import SourceError
 from packwise.sources import Item, Problem, Reader, Reads, open_source, readers
-from packwise.sources.document_builder import DocumentBuilder, LinkedText
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText
 from packwise.sources.links import LinkResolver
 from packwise.sources.source_items import hashed
 

@@ -359,9 +359,8 @@ class _AskRun:
         if not context.passages:
             self._degrade(f"a budget of {context.budget} tokens holds no passage")
         findings = self._findings(context)
-        unlikely = found.blocks and found.probability < NOT_COVERED
-        judged = unlikely and not findings and self._options.threshold is None
-        if judged and not self._is_unread():
+        judged = found.blocks and not findings and self._options.threshold is None
+        if judged and found.probability < NOT_COVERED and not self._is_unread():
             assert self._ranking is not None
             return self._answer(refusal(self._ranking.hits), GATED, NOT_ANSWERED)
         quoted = [f"{finding.text} [{finding.marker}]" for finding in findings]
@@ -394,8 +393,8 @@ class _AskRun:
 
     def _is_unread(self) -> bool:
         """Whether the embedder does not read the question's language: only the gate judges it."""
-        embedder = self._store.info().embedder
-        return bool(languages.unread_language(self._question, self._store, embedder))
+        model = self._store.info().embedder
+        return languages.unread_language(self._question, self._store, model) != ""
 
     def _read(self, passages: Sequence[SourcePassage]) -> ExtractedAnswer:
         where = self._options.where

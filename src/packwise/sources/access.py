@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from packwise.errors import SourceError
-from packwise.sources.document_builder import clean
+from packwise.sources.linked_text import clean
 
 KEYS = ("tenant", "space", "acl")
 

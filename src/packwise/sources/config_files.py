@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from packwise.sources.decoding import decode, file_bytes
-from packwise.sources.document_builder import DocumentBuilder, LinkedText
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText
 from packwise.sources.readers import SourceFile
 
 _GENERATED = frozenset(

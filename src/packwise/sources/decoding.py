@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packwise.errors import SourceError
 from packwise.language.detection import detect
-from packwise.sources.document_builder import clean
+from packwise.sources.linked_text import clean
 
 SIZE_LIMIT = 64 << 20
 """The most bytes in a file that is one document; a larger file is a problem."""

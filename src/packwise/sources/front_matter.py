@@ -10,7 +10,8 @@ from functools import cache
 from typing import Any, cast
 
 from packwise.sources.access import access, access_key, refuse_nested, refuse_unread
-from packwise.sources.document_builder import DocumentBuilder, clean
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import clean
 
 _LIMIT = 64 * 1024
 _FENCED = re.compile(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from packwise.sources import plain_blocks, shown_manuals
 from packwise.sources.access import access, access_key
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.html_parser import parse
+from packwise.sources.linked_text import LinkedText, TextBuilder
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode

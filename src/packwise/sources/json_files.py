@@ -18,8 +18,9 @@ from packwise.errors import SourceError
 from packwise.sources import jsonl
 from packwise.sources.access import access, access_key
 from packwise.sources.decoding import decode, file_bytes
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, clean
+from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.front_matter import metadata
+from packwise.sources.linked_text import LinkedText, clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.readers import SourceFile
 from packwise.sources.source_items import Entry, Item, Problem, hashed, reason_of

@@ -21,7 +21,8 @@ from packwise.documents import Document, Link
 from packwise.errors import SourceError
 from packwise.sources import front_matter
 from packwise.sources.access import access, access_key, refuse_nested
-from packwise.sources.document_builder import DocumentBuilder, clean
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.readers import SourceFile
 from packwise.sources.source_items import Entry, Item, Problem, hashed

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from html import unescape
 
 from packwise.sources.access import access_key
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.front_matter import metadata
+from packwise.sources.linked_text import LinkedText, TextBuilder
 
 _ADMONITION = re.compile(r"(NOTE|TIP|IMPORTANT|WARNING|CAUTION):\s+")
 

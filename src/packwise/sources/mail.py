@@ -23,7 +23,8 @@ from packwise.errors import SourceError
 from packwise.sources import html
 from packwise.sources.access import access, access_key
 from packwise.sources.decoding import file_bytes
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, clean
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.readers import SourceFile
 from packwise.sources.source_items import Entry, Item, Problem, hashed, reason_of

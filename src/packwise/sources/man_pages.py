@@ -10,7 +10,8 @@ from pathlib import Path
 
 from packwise.errors import SourceError
 from packwise.sources.decoding import SIZE_LIMIT, decode, file_bytes
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.readers import SourceFile
 
 _START = re.compile(rb"(?m)^[.'](?:TH|Dd|SH|Sh|so|\\\")")

@@ -9,7 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from packwise.sources import html
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.markdown_extensions import (
     DEFINITION,
     DROPPED,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from packwise.documents import Document
-from packwise.sources.document_builder import DocumentBuilder, clean
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.readers import SourceFile
 from packwise.sources.source_items import Entry, Item, Problem, hashed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packwise.errors import SourceError
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.zipped import Element, ZippedFile, attribute, child, descendants, tag
 
 if TYPE_CHECKING:

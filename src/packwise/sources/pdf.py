@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from packwise.documents import BlockKind
 from packwise.errors import SourceError
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.pdf_layout import Part, joined, parts
 from packwise.sources.pdf_words import PageWords, PdfSegment, page_words, segments
 from packwise.sources.readers import installed

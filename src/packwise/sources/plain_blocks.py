@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby, pairwise
 
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder, clean
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder, clean
 
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|(\d{1,3})[.)])[ \t]+(?=\S)")
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'])\1{2,}[ \t]*")

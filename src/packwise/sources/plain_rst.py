@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from itertools import takewhile
 
-from packwise.sources.document_builder import Anchor, DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import Anchor, LinkedText, TextBuilder
 
 FindLinks = Callable[[str], tuple[Anchor, ...]]
 

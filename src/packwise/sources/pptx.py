@@ -8,7 +8,8 @@ from itertools import compress
 from typing import TYPE_CHECKING
 
 from packwise.errors import SourceError
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.zipped import (
     Element,
     ZippedFile,

@@ -15,7 +15,8 @@ from types import MappingProxyType
 from packwise.documents import Document, Link
 from packwise.errors import SourceError
 from packwise.sources import plain_rst
-from packwise.sources.document_builder import Anchor, DocumentBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import Anchor
 from packwise.sources.links import LinkResolver
 from packwise.sources.source_items import Entry, Item, hashed
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import contains
 
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, clean
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, clean
 
 MOST_ROWS = 100_000
 """Rows of a file that are read; the rest is left out, with a warning."""

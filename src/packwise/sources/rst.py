@@ -13,11 +13,8 @@ from typing import Any
 
 from packwise.sources import plain_rst, sphinx_tree
 from packwise.sources.access import access, access_key
-from packwise.sources.document_builder import (
-    DocumentBuilder,
-    LinkedText,
-    TextBuilder,
-)
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.rst_includes import leading_fields
 from packwise.sources.rst_parser import OBJECT, parse
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from packwise.sources.document_builder import DocumentBuilder, clean
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import clean
 from packwise.sources.plain_blocks import as_text, indent_of, is_prose, is_worded
 
 _NAMED = re.compile(r"[A-Z][A-Z0-9 ,/&()'.-]{2,70}")

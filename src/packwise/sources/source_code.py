@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from packwise.errors import SourceError
 from packwise.sources import plain_rst
 from packwise.sources.decoding import decode, file_bytes
-from packwise.sources.document_builder import DocumentBuilder, LinkedText
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText
 from packwise.sources.readers import GRAMMARS, SourceFile, suffix
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from packwise.sources.document_builder import DocumentBuilder, LinkedText, TextBuilder
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder
 
 _DEEPEST = 40
 _REMOVED = re.compile(

@@ -14,7 +14,8 @@ from xml.etree import ElementTree
 
 from packwise.errors import SourceError
 from packwise.sources import row_groups, zipped
-from packwise.sources.document_builder import DocumentBuilder, LinkedText
+from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.linked_text import LinkedText
 from packwise.sources.row_groups import RowWriter
 from packwise.sources.zipped import (
     Element,
