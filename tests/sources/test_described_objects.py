@@ -160,6 +160,13 @@ def test_terms_below_a_line_in_bold_type_are_sections_in_its_section(read):
     assert found == [("One",), ("One", "-a"), ("One", "-b"), ("One", "-c"), ("Two",)]
 
 
+def test_a_line_in_bold_type_after_terms_is_kept(read):
+    terms = "".join(f"<dt>-{name}</dt><dd>{TOLD}</dd>" for name in "abc")
+    terms = terms.removesuffix("</dd>") + "Such as:</dd>"
+    document = read("html", f"<h1>Manual</h1><dl>{terms}</dl><p><b>Mind this</b></p><p>End.</p>")
+    assert document.text.endswith("Such as:\n\nMind this\n\nEnd.")
+
+
 def test_a_line_in_bold_type_in_the_description_of_a_term_belongs_to_it(read):
     terms = "".join(
         f"<dt>-{name}</dt><dd><p>Words.</p><p><b>Mind {name}</b></p>{TOLD}</dd>" for name in "abc"

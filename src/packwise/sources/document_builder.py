@@ -210,9 +210,11 @@ class DocumentBuilder:
             [0 if piece.level else len(piece.linked.text) for piece in self._pieces]
         )
         for position, piece in enumerate(self._pieces):
-            for term in terms.get(position, ()):
+            headings = terms.get(position, ())
+            for term in headings:
                 layout.add_term(term)
-            shown_already = piece is title_piece or (piece.label and position in terms)
+            is_heading = piece.label and any(term.name for term in headings)
+            shown_already = piece is title_piece or is_heading
             layout.add_places(piece, shown=not shown_already)
             if shown_already:
                 layout.add_links(LinkedText("", piece.linked.anchors), layout.length)
