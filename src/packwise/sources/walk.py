@@ -16,9 +16,10 @@ from packwise.sources.source_items import Problem, reason_of
 
 _BESIDE_SPHINX_PAGES = (
     *("/_sources/", "/_static/", "/genindex*.html", "/search.html", "/py-modindex.html"),
-    *("/searchindex.js", "/objects.inv"),
+    *("/_modules/", "/searchindex.js", "/objects.inv"),
 )
-"""What a site made by Sphinx holds beside its pages: their sources, indexes, the theme."""
+"""What a site made by Sphinx holds beside its pages: their sources, listings of the program's source
+code, which its pages link to, indexes, the theme."""
 
 
 def readable(name: str) -> str:
