@@ -170,3 +170,17 @@ def test_code_in_tabs_is_code_under_the_name_of_its_file(read, blocks):
         ("text", "ini"),
         ("code", "[run]\nbranch = True"),
     ]
+
+
+def test_text_of_a_field_that_goes_on_further_to_the_right_is_one_paragraph(read, blocks):
+    text = (
+        "Sockets\n=======\n\n.. class:: Socket(limit, decode)\n\n"
+        "   :param int limit: largest size of the buffer, 64 KB by default.\n"
+        "                     Once it is full, writers wait until it is empty.\n\n"
+        "      .. versionadded:: 3.11\n\n"
+        "   :param bool decode: whether messages are decoded.\n"
+    )
+    document = read("rst", text)
+    said = "largest size of the buffer, 64 KB by default. Once it is full, writers wait until it is"
+    assert any(f"param int limit: {said} empty." in held for _, held in blocks(document))
+    assert not any("64 KB" in name for section in document.sections for name in section.path)

@@ -149,6 +149,13 @@ class _RstReader:
 
     def _definitions(self, node: Any) -> None:
         objects = OBJECT in node.get("classes", ())
+        if node.parent.tagname == "field_body" and node is node.parent.children[0] and not objects:
+            # Text that goes on further to the right than what follows it looks like a term.
+            for item in node.children:
+                self._lead.add(_span(item.children[0]))
+                self._lead.write(" ")
+                self.read(item.children[-1])
+            return
         self.flush()
         self._builder.open_terms(fewest=1 if objects else 2)
         for item in node.children:
