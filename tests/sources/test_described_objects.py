@@ -386,3 +386,18 @@ def test_what_the_parser_says_about_a_table_is_not_read(read):
     line = f"=====  {'=' * len(cell)}\n"
     page = f"Redis\n=====\n\nWords.\n\n{line}Needs  {cell}\n{line}"
     assert read("rst", page).text.endswith("Needs | redis")
+
+
+@pytest.mark.parametrize(
+    ("announcement", "told", "apart"),
+    [
+        ("It is called in these ways:", TOLD, False),
+        ("It is called in these ways:", 4 * TOLD, True),
+        ("It is called in these ways.", TOLD, True),
+        ("WAYS TO CALL IT:", TOLD, True),
+    ],
+)
+def test_a_few_terms_stay_with_the_sentence_that_announces_them(read, announcement, told, apart):
+    terms = "".join(f"<dt>{name}</dt><dd>{told}</dd>" for name in ("install", "remove", "purge"))
+    document = read("html", f"<h1>Scripts</h1><h2>Calls</h2><p>{announcement}</p><dl>{terms}</dl>")
+    assert (("Calls", "install") in paths(document)) is apart

@@ -91,8 +91,9 @@ class DocumentBuilder:
 
     def open_terms(self, fewest: int = 2) -> None:
         """What follows describes terms, options or functions, one after another. Each becomes a
-        section if there are at least ``fewest`` and they are described at length."""
-        self._terms.open(len(self._pieces), fewest)
+        section if there are at least ``fewest`` and they are described at length, unless a
+        sentence announces them and they are few."""
+        self._terms.open(len(self._pieces), fewest, announced=fewest > 1 and self._announces())
 
     def term(self, name: str) -> None:
         """What follows describes the term of this name."""
@@ -107,11 +108,14 @@ class DocumentBuilder:
         if self._lists or not linked.text:
             self.paragraph(linked)
         else:
-            before = self._pieces[-1] if self._pieces else None
-            announced = before is not None and before.linked.text.endswith(":")
             name = linked.on_one_line().text
-            self._terms.label(len(self._pieces), name, announced=announced)
+            self._terms.label(len(self._pieces), name, announced=self._announces())
             self._add(linked, label=True)
+
+    def _announces(self) -> bool:
+        """Whether the text so far ends with a sentence that announces what follows."""
+        said = self._pieces[-1].linked.text if self._pieces else ""
+        return said.endswith(":") and not said.isupper()
 
     def paragraph(self, linked: LinkedText, places: Places = ()) -> None:
         """Add a paragraph. ``places`` begin inside it, at offsets of its text."""

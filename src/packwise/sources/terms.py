@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 TOLD_AT_LENGTH = 150
 """Characters that the descriptions of a section's terms have on average, at least."""
 LONGEST_LABEL = 80
+ANNOUNCED_WHOLE = 1000
+"""Characters up to which terms stay with the sentence that announces them ("it is called in the
+following ways:"): a passage holds both, and a list is what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class _Group:
     level: int
     start: int
     fewest: int = 2
+    announced: bool = False
     end: int = -1
     terms: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
@@ -49,10 +53,10 @@ class Terms:
     _labels: dict[int, str] = field(default_factory=dict[int, str])
     _listed: bool = False
 
-    def open(self, at: int, fewest: int) -> None:
+    def open(self, at: int, fewest: int, *, announced: bool) -> None:
         """A group of terms begins."""
         level = self._level + len(self._open) + 1
-        self._open.append(_Group(self._section, level, at, fewest))
+        self._open.append(_Group(self._section, level, at, fewest, announced))
 
     def term(self, at: int, name: str) -> None:
         if self._open and name:
@@ -81,7 +85,8 @@ class Terms:
             for group in self._groups:
                 group.level += group.start >= start
             labels = list(self._labels.items())
-            self._groups.append(_Group(self._section, self._level + 1, start, 2, at, labels))
+            level = self._level + 1
+            self._groups.append(_Group(self._section, level, start, end=at, terms=labels))
             self._labels = {}
         self._listed = False
         self._section += 1
@@ -92,7 +97,8 @@ class Terms:
         self.heading(len(sizes), 0)
         alike: dict[tuple[int, int], list[_Group]] = defaultdict(list)
         for group in self._groups:
-            if group.terms:
+            short = sum(sizes[group.start : group.end]) <= ANNOUNCED_WHOLE
+            if group.terms and not (group.announced and short):
                 alike[group.section, group.level].append(group)
         found: dict[int, list[TermHeading]] = defaultdict(list)
         for groups in alike.values():
