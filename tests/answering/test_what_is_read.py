@@ -48,3 +48,41 @@ def test_a_passage_that_was_read_with_its_neighbour_is_not_read_again(tmp_path):
     first = {part.id for part in read[0].parts}
     assert len(first) > 1
     assert not first & {source.parts[0].id for source in read[1:]}
+
+
+def test_the_section_beside_the_best_passage_is_read_too(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "timeouts.md").write_text(
+        "# Client\n\n## Timeouts\n\nSet a timeout for a request with `timeout=5`.\n\n"
+        "## Timeouts of a whole session\n\nA request without a timeout waits for ever.\n"
+    )
+    packwise.build([str(folder)], str(tmp_path / "pack"))
+    with packwise.open(tmp_path / "pack") as library:
+        hits = library.search("How long does a request without a timeout wait?", k=2).hits
+        read = sources(library.store, hits)
+    assert [source.passage.id for source in read] == [hit.passage.id for hit in hits]
+
+
+WAYS = "".join(
+    f"<dt>script {way}</dt><dd>{'It is called so before anything else is done. ' * 4}</dd>"
+    for way in ("install", "upgrade", "abort-upgrade", "configure", "remove", "purge", "undo")
+)
+"""More than stays in one section with the sentence that announces it."""
+
+
+def test_an_announcement_is_shown_with_the_terms_it_announces(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "scripts.html").write_text(
+        "<h1>Scripts</h1><h2>Calls</h2>"
+        f"<p>The script of a package may be called in these ways:</p><dl>{WAYS}</dl>"
+    )
+    packwise.build([str(folder)], str(tmp_path / "pack"))
+    with packwise.open(tmp_path / "pack") as library:
+        assert ("Calls", "script upgrade") in [
+            hit.passage.section_path for hit in library.search("upgrade", k=9).hits
+        ], "each way is a section"
+        text = library.ask("How may the script of a package be called?", synthesis=False).text
+    assert "in these ways:" in text
+    assert text.index("in these ways:") < text.index("script install") < text.index("abort-upgrade")

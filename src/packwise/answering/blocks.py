@@ -41,7 +41,7 @@ _LEAST_OPTIONS = 3
 """Lines that begin with an option in a code block that lists them, such as a command's help."""
 _FENCES = ("```", "~~~")
 _PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
-_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_BLANK_LINE = re.compile(r"\n(?:[ \t]*\n)+")
 
 
 class PartKind(StrEnum):
@@ -137,7 +137,9 @@ def _markdown(passage: Passage, start: int, end: int) -> str:
     """A part of a passage that may hold blocks of several kinds."""
     at = passage.start
     text = MarkdownText([passage], lambda a, b: passage.text[a - at : b - at])
-    return text.render(text.cut([(at + start, at + end)]))
+    start, end = at + start, at + end
+    spans = [(max(start, b.start), min(end, b.end)) for b in passage.blocks]
+    return text.render(text.cut([span for span in spans if span[0] < span[1]] or [(start, end)]))
 
 
 def hull(blocks: Sequence[AnswerBlock]) -> AnswerBlock:
@@ -151,9 +153,12 @@ def hull(blocks: Sequence[AnswerBlock]) -> AnswerBlock:
 
 def surroundings(block: AnswerBlock, room: int) -> AnswerBlock:
     """A block with whole blocks of its passage after and before it, as many as ``room`` characters
-    hold, up to text that seems to address a model. A row or an item stays by itself."""
+    hold, up to text that seems to address a model. A row or an item stays by itself, and what an
+    announcement announces comes with it."""
     if block.kind in _INNER:
         return block
+    if announces(block.text):
+        room = max(room, LONGEST_WHOLE)
     parts = [part for part in answer_blocks(block.source) if part.kind not in _INNER]
     start, end = block.start, block.end
     odd = [part for part in parts if suspicions(part.text)]
@@ -177,7 +182,7 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
         Block(block.kind, block.start - passage.start, block.end - passage.start)
         for block in passage.blocks
     ] or guessed_blocks(passage.text)
-    blocks = _with_short_ones(blocks)
+    blocks = _with_short_ones(blocks, passage.text)
     found: list[AnswerBlock] = []
     above = passage.lead
     for i, block in enumerate(blocks):
@@ -201,13 +206,17 @@ def answer_blocks(source: SourcePassage) -> list[AnswerBlock]:
     return found
 
 
-def _with_short_ones(blocks: Sequence[Block]) -> list[Block]:
+def _with_short_ones(blocks: Sequence[Block], text: str) -> list[Block]:
     """The blocks, a short paragraph joined with the one beside it: "Default: 180" says nothing
-    without the text that tells what it is the default of."""
+    without the text that tells what it is the default of. What announces several stays apart."""
     joined: list[Block] = []
     for block in blocks:
         last = joined[-1] if joined else None
-        if last is not None and last.kind is block.kind is BlockKind.TEXT:
+        if (
+            last is not None
+            and last.kind is block.kind is BlockKind.TEXT
+            and not announces(text[last.start : last.end])
+        ):
             least = min(last.end - last.start, block.end - block.start)
             if least <= SHORT and block.end - last.start <= PARAGRAPH:
                 joined[-1] = Block(BlockKind.TEXT, last.start, block.end)
@@ -376,9 +385,15 @@ def blocks_of(sources: Iterable[SourcePassage]) -> list[AnswerBlock]:
     return found
 
 
-def with_neighbours(passage: Passage, near: Iterable[Passage]) -> Passage:
+def announces(text: str) -> bool:
+    """Whether a text ends with what announces a list."""
+    return _leads_on(text.rstrip(), BlockKind.LIST)
+
+
+def with_neighbours(passage: Passage, near: Sequence[Passage]) -> Passage:
     """A passage joined with those around it in its section, so that lists, tables and code
-    that chunking cut are whole again. ``near`` are passages of its document."""
+    that chunking cut are whole again, and with the terms that it announces if each is a section
+    of its own. ``near`` are passages of its document."""
     joined = passage
     around = sorted(
         (p for p in near if p.section_path == passage.section_path), key=lambda p: p.order_index
@@ -387,6 +402,14 @@ def with_neighbours(passage: Passage, near: Iterable[Passage]) -> Passage:
         joined = _joined(joined, other)
     for other in [p for p in reversed(around) if p.order_index < passage.order_index]:
         joined = _joined(other, joined)
+    announced = sorted((p for p in near if p.start >= joined.end), key=lambda p: p.order_index)
+    for other in announced if announces(joined.text) else ():
+        inside = other.section_path[: len(passage.section_path)] == passage.section_path
+        # A term opens its description; the text of a heading is not part of any passage.
+        is_term = inside and other.section_path and other.text.startswith(other.section_path[-1])
+        if not is_term or other.end - joined.start > LONGEST_WHOLE:
+            break
+        joined = _joined(joined, other)
     return joined
 
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from packwise.answering.answer import AnswerRequest, Citation, NumberedPassage, Tools
-from packwise.answering.blocks import AnswerBlock, SourcePassage, with_neighbours
+from packwise.answering.blocks import AnswerBlock, SourcePassage, announces, with_neighbours
 from packwise.candidates import Candidate
 from packwise.context.packer import Context
-from packwise.documents import joined_places
+from packwise.documents import Passage, joined_places
 from packwise.errors import ModelError
 from packwise.models.base import CrossEncoder, SpanReader
 from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
@@ -29,6 +29,8 @@ _OF_A_SECTION = 2
 words of the question would otherwise take all places."""
 _READ_WHOLE = 3
 """The first of them are read with their neighbours, so that a list they cut is whole."""
+_ANNOUNCED = 8
+"""Passages after one that ends with an announcement in which what it announces is looked for."""
 
 
 def choose(
@@ -108,12 +110,20 @@ def sources(
         if passage.id in read:
             continue
         if rank < _READ_WHOLE:
-            near = tuple(other for _, other in store.neighbours(hit.key, 1, 1))
-            passage, parts = with_neighbours(passage, near), (passage, *near)
+            passage, parts = _read_whole(store, hit)
         read.update(part.id for part in parts)
         marker = markers.get(hit.passage.id) or next(unused)
         found.append(SourcePassage(marker, passage, hit.scores.combined, rank, parts))
     return found
+
+
+def _read_whole(store: Store, hit: Candidate) -> tuple[Passage, tuple[Passage, ...]]:
+    """A passage with those that continue it, and all that it was joined of."""
+    after = _ANNOUNCED if announces(hit.passage.text) else 1
+    near = [other for _, other in store.neighbours(hit.key, 1, after)]
+    whole = with_neighbours(hit.passage, near)
+    inside = (p for p in near if whole.start <= p.start and p.end <= whole.end)
+    return whole, (hit.passage, *inside)
 
 
 def _varied(candidates: Sequence[Candidate]) -> list[Candidate]:

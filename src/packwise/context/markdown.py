@@ -101,7 +101,8 @@ class MarkdownText:
         below = "\n" + _ruling(self._heads[end]).rstrip("\n") if end in self._heads else ""
         if omitted.strip():
             return below + (LINE_GAP if "\n" in omitted or below else GAP)
-        return below + ("\n" if below else omitted)
+        # Where passages were joined, the heading between them is blank.
+        return below + ("\n" if below else "\n\n" if omitted.count("\n") > 2 else omitted)
 
     def _inside(self, place: int) -> Block | None:
         return next((block for block in self._blocks if block.start <= place < block.end), None)

@@ -18,7 +18,7 @@ _BESIDE_SPHINX_PAGES = (
     *("/_sources/", "/_static/", "/genindex*.html", "/search.html", "/py-modindex.html"),
     *("/_modules/", "/searchindex.js", "/objects.inv"),
 )
-"""What a site made by Sphinx holds beside its pages: their sources, listings of the program's source
+"""What a site made by Sphinx holds beside its pages: their sources, listings of source
 code, which its pages link to, indexes, the theme."""
 
 
