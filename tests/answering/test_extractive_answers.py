@@ -193,6 +193,20 @@ def test_a_list_of_changes_answers_only_questions_about_changes(question, docume
     assert ranked(question, sources(found)).blocks[0].block.source.passage.document == document
 
 
+@pytest.mark.parametrize(
+    "section", ["Release History", "Migration to 2.x", "10. Upgrading checklist"]
+)
+def test_changes_that_are_a_section_of_a_page_are_a_list_of_changes_too(section):
+    pages = {"updates.md": f"# News\n\n## {section}\n\n", "keys.md": "# News\n\n## Keys\n\n"}
+    found = [
+        passage
+        for name, text in pages.items()
+        for passage in read(f"{text}You can rename a key with rename().\n", name=name)
+    ]
+    best = ranked("How do I rename a key?", sources(found)).blocks[0]
+    assert best.block.source.passage.document == "keys.md"
+
+
 def test_the_rest_of_a_list_has_what_announces_it_once():
     items = "\n".join(f"- lock {n} of the house is made of brass" for n in range(40))
     passages = read(f"# Doors\n\nThe house has these locks:\n\n{items}\n", tokens=100)

@@ -65,8 +65,8 @@ _ASKS_CHANGES = re.compile(
     re.I,
 )
 _CHANGE_LOG = re.compile(
-    r"(?i)(?:changes|change[ _-]?logs?|release[ _-]?notes?|what.?s[ _-]?new|upgrading"
-    r"|(?:upgrade|migration)[ _-](?:guide|notes?))(?:[ _.-].*)?"
+    r"(?i)(?:[\d.]+ )?(?:changes|change[ _-]?logs?|(?:release|version)[ _-]?(?:notes?|history)"
+    r"|what.?s[ _-]?new|upgrading|(?:upgrade|migration)[ _-](?:guide|notes?|to|from))(?:[ _.-].*)?"
 )
 _MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:version[ _-]?)?(?:history|news|releases)(?:\.\w+)?")
 _VERSION = re.compile(r"\bv?\d+\.\d+")
@@ -264,7 +264,7 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
 
 def _is_change_log(passage: Passage) -> bool:
     """Whether a passage lists what changed in a version: it names much and explains little."""
-    names = (*passage.document.split("/"), passage.doc_title)
+    names = (*passage.document.split("/"), passage.doc_title, *passage.section_path)
     return any(map(_CHANGE_LOG.fullmatch, names)) or (
         bool(_VERSION.search(passage.header)) and any(map(_MAY_BE_CHANGE_LOG.fullmatch, names))
     )
