@@ -597,6 +597,17 @@ def test_a_short_best_block_is_shown_with_what_is_around_it():
     assert "nothing to do" not in answer.text
 
 
+@pytest.mark.parametrize(("characters", "shown"), [(700, True), (701, False)])
+def test_what_is_around_the_best_block_is_shown_up_to_700_characters(characters, shown):
+    first = "A signed cookie cannot be forged by a visitor, whatever other pages that visitor uses."
+    code = "x" * (characters - len(first) - len("\n\n"))
+    page = f"# Cookies\n\n{first}\n\n```\n{code}\n```\n"
+    found = sources(read(page, tokens=2000))
+    answer = extract("What can a visitor not do with a signed cookie?", found)
+    assert answer.text.startswith("A signed cookie")
+    assert (code in answer.text) is shown
+
+
 def test_the_name_of_a_section_is_said_once_for_all_its_parts():
     page = "# Box\n\n## --bwlimit\n\nSo:\n\n```\nbox 5\n```\n\nOr:\n\n```\necho 5 > rate\n```\n"
     (source,) = sources(read(page))

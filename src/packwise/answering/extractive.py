@@ -39,7 +39,7 @@ FURTHER = 600
 """Characters; longer lists, tables and code are shown only where they are the best answer."""
 STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
-ROOM = 500
+ROOM = 700
 """Characters up to which the best block is shown with what is around it."""
 NEARLY_AS_LIKELY = 0.1
 """A further block is shown if it is at least this likely, relative to the best one."""
