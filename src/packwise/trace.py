@@ -24,6 +24,7 @@ STAGES: Mapping[str, str] = MappingProxyType(
         "cross_encoder": "reranks with the cross-encoder",
         "mmr": "reranks for variety",
         "graph": "follows names and links to further passages",
+        "change_logs": "lowers lists of changes that the question does not ask for",
         "expansion": "asks a language model for other phrasings",
         "gate": "decides whether the store covers the question",
         "documents": "chooses the documents to answer from",

@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.answering.block_ranking import rank_blocks, weighted_question
+from packwise.answering.block_ranking import (
+    RankedBlock,
+    RankedBlocks,
+    rank_blocks,
+    weighted_question,
+)
 from packwise.answering.blocks import (
     PartKind,
     SourcePassage,
@@ -422,6 +427,19 @@ Tuning options:
 def test_the_same_sentence_from_two_documents_is_said_once():
     answer = extract("Who improved the steam engine?", evidence(STEAM, STEAM))
     assert answer.text.count("He added a separate condenser.") == 1
+
+
+def test_a_block_that_says_more_than_the_best_one_is_shown_beside_it():
+    table = "| how | encoding |\n| --- | --- |\n| PYTHONUTF8 | UTF-8 |\n| -X utf8 | UTF-8 |\n"
+    told = (
+        "Set PYTHONUTF8, or pass -X utf8, which gives every stream the encoding UTF-8, how ever "
+        "the terminal of the machine was configured by its owner before."
+    )
+    found = sources([*read(f"# A\n\n{table}", name="a.md"), *read(f"# B\n\n{told}", name="b.md")])
+    first, second = (blocks_of([source])[0] for source in found)
+    both = tuple(RankedBlock(block, score) for block, score in ((first, 1.0), (second, 0.9)))
+    asked = weighted_question("How do I set the encoding?", [first, second])
+    assert choose(RankedBlocks(asked, "words", both), 0.9) == [first, second]
 
 
 def test_a_question_in_the_text_is_not_its_own_answer():

@@ -23,11 +23,11 @@ import numpy as np
 from packwise.answering.blocks import AnswerBlock, PartKind
 from packwise.answering.mismatches import mismatches
 from packwise.context.markdown import one_line
-from packwise.documents import Passage
 from packwise.language.analyzer import joined_verbs, terms
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
 from packwise.models.base import CrossEncoder, MarkingCrossEncoder, SpanLogits
+from packwise.retrieval.change_logs import is_unasked_change_log
 from packwise.stores.base import TermStatistics
 from packwise.stores.bm25 import idf
 
@@ -59,17 +59,6 @@ _ASKS_LIST = re.compile(
 _ASKS_CODE = re.compile(
     r"\bhow (?:do|can|to|would|should)\b|\b(?:command|example|syntax|code|snippet|install)\b", re.I
 )
-_ASKS_CHANGES = re.compile(
-    r"\b(?:versions?|releases?d?|chang(?:e[sd]?|ed|es|ing)|new|added|removed|deprecat\w*|since|fixed|"
-    r"history|when|upgrad\w*|migrat\w*)\b",
-    re.I,
-)
-_CHANGE_LOG = re.compile(
-    r"(?i)(?:[\d.]+ )?(?:changes|change[ _-]?logs?|(?:release|version)[ _-]?(?:notes?|history)"
-    r"|what.?s[ _-]?new|upgrading|(?:upgrade|migration)[ _-](?:guide|notes?|to|from))(?:[ _.-].*)?"
-)
-_MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:version[ _-]?)?(?:history|news|releases)(?:\.\w+)?")
-_VERSION = re.compile(r"\bv?\d+\.\d+")
 _ASKS_VALUE = re.compile(r"\b(?:default|value|how (?:many|much|long|big|often))\b", re.I)
 
 
@@ -250,7 +239,7 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
         f"is {kind.value}": 1.0,
         **mismatches(question, text, own | above | heading),
     }
-    if _is_change_log(source.passage) and not _ASKS_CHANGES.search(question.text):
+    if is_unasked_change_log(question.text, source.passage):
         found["in a change log"] = 1.0
     if kind in (PartKind.LIST, PartKind.ITEM):
         found["announced"] = float(block.above.rstrip().endswith((":", "：")))
@@ -260,14 +249,6 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
             if name == "list" and kind in (PartKind.LIST, PartKind.TABLE):
                 found["asks list, covered near"] = near
     return found
-
-
-def _is_change_log(passage: Passage) -> bool:
-    """Whether a passage lists what changed in a version: it names much and explains little."""
-    names = (*passage.document.split("/"), passage.doc_title, *passage.section_path)
-    return any(map(_CHANGE_LOG.fullmatch, names)) or (
-        bool(_VERSION.search(passage.header)) and any(map(_MAY_BE_CHANGE_LOG.fullmatch, names))
-    )
 
 
 def _suits(question: ParsedQuestion, words: Sequence[Word]) -> float:

@@ -45,7 +45,7 @@ NEARLY_AS_LIKELY = 0.1
 """A further block is shown if it is at least this likely, relative to the best one."""
 MORE_BLOCKS, STILL_POSSIBLE = 2, 0.05
 """An answer that is not likely right shows this many blocks more, and less likely ones."""
-_SAME = 0.6
+_SAME = 0.8
 _PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
 _GENERIC = frozenset(
@@ -134,7 +134,7 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
         if len(chosen) >= most or math.exp(one.score - best.score) < least:
             break
         brief = one.block.end - one.block.start <= FURTHER
-        if brief and not any(_overlap(one.block, other) for other in chosen):
+        if brief and not any(_is_said(one.block, other) for other in chosen):
             chosen.append(one.block)
     return _together(chosen)
 
@@ -153,14 +153,14 @@ def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
     return [whole, *(block for block in chosen[1:] if not whole.includes(block))]
 
 
-def _overlap(one: AnswerBlock, other: AnswerBlock) -> bool:
-    """Whether two blocks would show the same text, or nearly the same words."""
+def _is_said(one: AnswerBlock, other: AnswerBlock) -> bool:
+    """Whether a block would show text of another one that is shown, or hardly any other words."""
     if one.source.passage.document == other.source.passage.document:
         at, there = one.source.passage.start, other.source.passage.start
         if one.start + at < other.end + there and other.start + there < one.end + at:
             return True
     mine, theirs = (set(terms(b.text, b.source.passage.lang)) for b in (one, other))
-    return len(mine & theirs) > _SAME * min(len(mine), len(theirs))
+    return len(mine & theirs) > _SAME * len(mine)
 
 
 def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:

@@ -9,7 +9,7 @@ The keyword leg runs while the question is embedded. A leg returns distinct pass
 other one found, so every passage is ranked by both. Other phrasings of the question run at the
 same time; a passage keeps its best scores. The signs in the fused list become the probability
 that it holds the answer (``retrieval/calibration.py``). A question that the gate refuses does not
-reach the later, expensive stages.
+reach the later, expensive stages. After the graph, lists of changes get lower scores.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from packwise.retrieval.calibration import (
     signs,
     topic_similarity,
 )
+from packwise.retrieval.change_logs import lower_change_logs
 from packwise.retrieval.copies import DistinctPassages
 from packwise.retrieval.fusion import (
     PassageScorer,
@@ -183,14 +184,13 @@ class Pipeline:
         passages: DistinctPassages,
         trace: Trace,
     ) -> list[Candidate]:
-        """The hits after the cross-encoder, graph ranking and mmr, as the query asks for them."""
+        """The hits after the stages that reorder them, as the query asks for them."""
         if query.rerank == "crossencoder":
             hits = self._cross_encode(query, hits, trace)
         if query.graph != "off" and query.mode == "hybrid":
             hits = self._rank_by_graph(query, hits, fused, found, pool, passages, trace)
-        if query.rerank == "mmr":
-            hits = self._diversify(hits, trace)
-        return hits
+        hits = lower_change_logs(query.text, hits, trace)
+        return self._diversify(hits, trace) if query.rerank == "mmr" else hits
 
     def _judged(
         self,

@@ -1,0 +1,48 @@
+"""Lists of changes come after passages that explain, unless a question is about changes."""
+
+import pytest
+
+import packwise
+
+PAGES = {
+    "guide.md": "# Guide\n\n## Keys\n\nCall `rotate()` to rotate a signing key. Old keys stay valid.\n",
+    "changelog.md": "# Changelog\n\n## 2.1\n\nCall `rotate()` to rotate the signing key.\n",
+    "updates.md": "# Community\n\n## Release History\n\n### 2.0\n\nSigning keys can be rotated: "
+    "`rotate()` rotates a signing key.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("docs")
+    for name, text in PAGES.items():
+        (folder / name).write_text(text)
+    target = tmp_path_factory.mktemp("packs") / "pack"
+    packwise.build([str(folder)], str(target))
+    with packwise.open(target) as opened:
+        yield opened
+
+
+def ranked(library, question):
+    found = library.search(question, k=3)
+    stages = {stage.name: stage.notes for stage in found.trace.stages}
+    return [hit.passage.document for hit in found.hits], stages.get("change_logs")
+
+
+def test_what_explains_comes_before_lists_of_changes(library):
+    documents, noted = ranked(library, "rotate the signing key")
+    assert documents[0] == "guide.md"
+    assert noted == {"lowered": 2}
+
+
+def test_a_question_about_changes_is_answered_from_them(library):
+    documents, noted = ranked(library, "in which version can one rotate the signing key?")
+    assert documents[0] != "guide.md"
+    assert noted is None
+
+
+def test_the_score_of_a_list_of_changes_is_85_percent(library):
+    found = library.search("rotate the signing key", k=3)
+    hit = next(hit for hit in found.hits if hit.passage.document == "changelog.md")
+    before = hit.scores.combined + (hit.scores.graph or 0.0)
+    assert hit.scores.final == pytest.approx(0.85 * before, abs=1e-6)
