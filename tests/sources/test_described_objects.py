@@ -361,13 +361,13 @@ def test_a_table_of_a_manual_page_has_its_cells(manual, blocks):
     page = (
         ".TH BOX 1\n.SH TABLE\n.TS\ntab(;) allbox;\nl lx.\nname;meaning\n_\n"
         "add <name>;T{\nadd a place or a\n.B location\nto the list\nT};more\n"
-        "on|off;turn it on\n.TE\n"
+        "on|off;turn it on\n.T&\nl l\nl l.\nend;it\\*(Aqs the end\n.TE\n"
     )
     assert blocks(manual(page)) == [
         (
             "table",
             "name | meaning\nadd <name> | add a place or a location to the list | more\n"
-            "on|off | turn it on",
+            "on|off | turn it on\nend | it's the end",
         )
     ]
 

@@ -16,7 +16,8 @@ from packwise.sources.readers import SourceFile
 
 _START = re.compile(rb"(?m)^[.'](?:TH|Dd|SH|Sh|so|\\\")")
 _ESCAPE = re.compile(
-    r"\\(?:f(?:\[[^\]\n]{0,20}\]|\(..|.)|s[+-]?\d{1,2}|\*(?:\[[^\]\n]{0,20}\]|\(..|.)"
+    r"\\(?:f(?:\[[^\]\n]{0,20}\]|\(..|.)|s[+-]?\d{1,2}"
+    r"|\*(?:\[(?P<string>[^\]\n]{0,20})\]|\((?P<name>..)|(?P<letter>.))"
     r"|\[(?P<long>[^\]\n]{1,20})\]|\((?P<pair>..)|[hvwoLlNDbXZ]'[^'\n]{0,80}'"
     r"|m\[[^\]\n]{0,20}\]|n(?:\[[^\]\n]{0,20}\]|\(..|.)|k.|(?P<one>.))"
 )
@@ -27,6 +28,8 @@ _PAIRS = {
     ">=": "≥", "<=": "≤", "!=": "≠", "+-": "±", "mu": "×", "de": "°", "ba": "|", "sl": "/",
     "sh": "#", "Do": "$", "at": "@", "la": "⟨", "ra": "⟩",
 }  # fmt: skip
+_STRINGS = {"Aq": "'", 'L"': '"', 'R"': '"', "lq": "“", "rq": "”", "--": "–", "R": "®", "Tm": "™"}
+"""Strings that DocBook, pod2man and the macro packages define."""
 _ONES = {
     "-": "-",
     "e": "\\",
@@ -119,6 +122,7 @@ class _ManReader:
             "Nd": lambda a: self._words.append(f"- {' '.join(a)}"),
             "TS": lambda a: self._open_table(),
             "TE": lambda a: self._close_table(),
+            "T&": lambda a: self._change_format(),
             **dict.fromkeys(("UR", "MT"), lambda a: self._words.extend(a[:1])),
         }
 
@@ -320,12 +324,20 @@ class _ManReader:
         self._end()
         self._table = []
 
+    def _change_format(self) -> None:
+        """From here on the rows of a table have another format; it comes first."""
+        if self._table is not None:
+            self._table.append(_NEW_FORMAT)
+
     def _close_table(self) -> None:
         if self._table is not None:
             lines, self._table = self._table, None
             self._builder.table(
                 [[LinkedText(_plain(cell)) for cell in row] for row in _table_rows(lines)]
             )
+
+
+_NEW_FORMAT = "\0T&"
 
 
 def _table_rows(lines: list[str]) -> list[list[str]]:
@@ -335,9 +347,12 @@ def _table_rows(lines: list[str]) -> list[list[str]]:
     given = re.search(r"tab\s*\((.)\)", " ".join(lines[: at + 1]))
     separator = given[1] if given else "\t"
     rows: list[list[str]] = []
-    inside = False
+    inside, formatting = False, False
     told: list[str] = []
     for line in lines[at + 1 :]:
+        if formatting or line == _NEW_FORMAT:
+            formatting = not line.rstrip().endswith(".")
+            continue
         if inside and not line.startswith("T}"):
             told.append(line.strip())
             continue
@@ -367,6 +382,8 @@ def _plain(text: str) -> str:
 
 
 def _unescaped(match: re.Match[str]) -> str:
+    if string := match["string"] or match["name"] or match["letter"]:
+        return _STRINGS.get(string, "")
     if pair := match["long"] or match["pair"]:
         if re.fullmatch(r"u[0-9A-F]{4,5}", pair):
             return chr(int(pair[1:], 16))
