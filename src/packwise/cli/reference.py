@@ -41,7 +41,7 @@ def reference() -> str:
         context = click.Context(
             command,
             info_name=" ".join(path),
-            terminal_width=88,
+            terminal_width=80,
             help_option_names=app.context_settings["help_option_names"],
         )
         pages.append(f"## `{' '.join(path)}`\n\n```text\n{command.get_help(context)}\n```\n")
@@ -72,7 +72,9 @@ def settings_page() -> str:
     return (
         "# Settings\n\nA value comes from the call or the command line, else from the environment"
         " variable, else from the default. `packwise settings` shows the current values and their"
-        " origin.\n\n" + _table(("variable", "default", "meaning", "why this default"), rows)
+        " origin. Values of the specification were given with the design; the others were chosen"
+        " for the reason beside them.\n\n"
+        + _table(("variable", "default", "meaning", "why this default"), rows)
     )
 
 
