@@ -69,7 +69,9 @@ def main() -> None:
     footprints = {
         subject.name: _footprint(subject.name, given.work, again=given.again)
         for subject in SUBJECTS
-        if subject.name in used or chosen == list(ENGINES)
+        if subject.name in used
+        or chosen == list(ENGINES)
+        or _kept_footprint(subject.name, given.work).exists()
     }
     bench = Bench(given)
     timed = {
@@ -93,9 +95,13 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
+def _kept_footprint(name: str, work: Path) -> Path:
+    return work / "footprints" / f"{name}.json"
+
+
 def _footprint(name: str, work: Path, *, again: bool) -> Footprint:
     (subject,) = (one for one in SUBJECTS if one.name == name)
-    kept = work / "footprints" / f"{name}.json"
+    kept = _kept_footprint(name, work)
     if again or not kept.exists():
         sys.stderr.write(f"installing {name}\n")
         _keep(kept, asdict(footprint(subject, work / "environments")))
