@@ -9,7 +9,7 @@ QUICK  := $(wildcard tests/test_*.py) $(addprefix tests/,answering chunking cont
 .PHONY: help demo quick test again check format docs integrations dist licences results bench clean
 
 help:  ## Show what can be made
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -21,7 +21,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from comparison_page import Ranks, Set, Speed, install_part, page, ranking_part, speed_part
+from comparison_page import (
+    TIMED,
+    Ranks,
+    Set,
+    Speed,
+    install_part,
+    page,
+    ranking_part,
+    speed_part,
+)
 from corpora import ARTICLES, corpus, embedder_of, passage_count, read_questions
 from environments import SUBJECTS, Footprint, footprint, python_of
 
@@ -40,9 +49,6 @@ ENGINES = {
     "vectrixdb": "vectrixdb",
 }
 """Each with the environment it runs in."""
-
-RANKING_ONLY = ("llama-index-ranks",)
-"""Another setting of a library whose speed is measured already."""
 
 METRICS = (Metric("recall", 2), Metric("recall", 5), HEADLINE)
 BESIDE_SPEED = Metric("recall", 10)
@@ -69,12 +75,12 @@ def main() -> None:
     footprints = {
         subject.name: _footprint(subject.name, given.work, again=given.again)
         for subject in SUBJECTS
-        if subject.name in used or chosen == list(ENGINES)
+        if subject.name in used
+        or chosen == list(ENGINES)
+        or _kept_footprint(subject.name, given.work).exists()
     }
     bench = Bench(given)
-    timed = {
-        name: bench.speed(name, [c for c in chosen if c not in RANKING_ONLY]) for name in speed
-    }
+    timed = {name: bench.speed(name, [c for c in chosen if c in TIMED]) for name in speed}
     ranks = {name: bench.ranks(name, chosen) for name in ranking}
     parts = {"install": install_part(footprints)}
     if timed:
@@ -93,9 +99,13 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
+def _kept_footprint(name: str, work: Path) -> Path:
+    return work / "footprints" / f"{name}.json"
+
+
 def _footprint(name: str, work: Path, *, again: bool) -> Footprint:
     (subject,) = (one for one in SUBJECTS if one.name == name)
-    kept = work / "footprints" / f"{name}.json"
+    kept = _kept_footprint(name, work)
     if again or not kept.exists():
         sys.stderr.write(f"installing {name}\n")
         _keep(kept, asdict(footprint(subject, work / "environments")))

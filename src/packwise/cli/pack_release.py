@@ -14,7 +14,7 @@ import click
 
 from packwise.cli.console import clean, json_option, print_json, size
 from packwise.documents import located
-from packwise.errors import UsageError
+from packwise.errors import PackwiseError, UsageError
 from packwise.stores.locate import pack_folder
 
 if TYPE_CHECKING:
@@ -43,17 +43,27 @@ def install(pack: str, name: str | None, replace: bool, key: str | None) -> None
 def update(names: tuple[str, ...]) -> None:
     """Install newer versions of packs from where they came from; by default of all.
 
-    A signed pack is replaced only by one signed with the same key.
+    That is the file or address they were installed from, so give it a name without a version. A
+    signed pack is replaced only by one signed with the same key.
     """
     from packwise.packs import installed
 
     wanted = names or tuple(p.name for p in installed.installed_packs() if p.origin and p.release)
     if not wanted:
         click.echo("no pack was installed from a file or address: packwise pack install FILE")
+    failed: PackwiseError | None = None
     for name in wanted:
-        before, after = installed.update(name)
-        change = f"{before} -> {after}" if before != after else f"{after} is the newest"
-        click.echo(f"{name}: {change}")
+        try:
+            before, after = installed.update(name)
+        except PackwiseError as error:
+            # The others may come from somewhere else.
+            failed = error
+            click.echo(f"{name}: {clean(str(error))}", err=True)
+            continue
+        changed = f"{before} -> {after}"
+        click.echo(f"{name}: {changed if before != after else f'{after}, nothing newer there'}")
+    if failed is not None:
+        raise click.exceptions.Exit(failed.exit_code)
 
 
 @click.command()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any
@@ -39,7 +41,7 @@ def reference() -> str:
         context = click.Context(
             command,
             info_name=" ".join(path),
-            terminal_width=88,
+            terminal_width=80,
             help_option_names=app.context_settings["help_option_names"],
         )
         pages.append(f"## `{' '.join(path)}`\n\n```text\n{command.get_help(context)}\n```\n")
@@ -70,7 +72,9 @@ def settings_page() -> str:
     return (
         "# Settings\n\nA value comes from the call or the command line, else from the environment"
         " variable, else from the default. `packwise settings` shows the current values and their"
-        " origin.\n\n" + _table(("variable", "default", "meaning", "why this default"), rows)
+        " origin. Values of the specification were given with the design; the others were chosen"
+        " for the reason beside them.\n\n"
+        + _table(("variable", "default", "meaning", "why this default"), rows)
     )
 
 
@@ -82,21 +86,26 @@ def python_page() -> str:
         doc = inspect.getdoc(value) if callable(value) else None
         if name.startswith("_") or not doc:
             continue
-        lines.append(f"## {name}\n")
-        lines.append(f"```text\n{name}{_signature(value)}\n\n{doc}\n```\n")
+        lines += [f"## {name}\n", *_described(name, value, doc)]
         methods = inspect.getmembers(value, inspect.isfunction) if inspect.isclass(value) else []
         for method, function in methods:
-            if not method.startswith("_") and function.__doc__:
-                shown = inspect.getdoc(function)
-                lines.append(f"```text\n{name}.{method}{_signature(function)}\n\n{shown}\n```\n")
+            if not method.startswith("_") and (doc := inspect.getdoc(function)):
+                lines += _described(f"{name}.{method}", function, doc)
     return "\n".join(lines)
 
 
-def _signature(value: Any) -> str:
+def _described(name: str, value: Any, doc: str) -> Iterator[str]:
+    """A signature, without the quotes of its types, and the docstring as Markdown."""
     try:
-        return str(inspect.signature(value)).replace("packwise.", "")
+        shown = str(inspect.signature(value)).replace("packwise.", "")
     except (ValueError, TypeError):
-        return ""
+        shown = ""
+    call = name + re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)
+    wrapped = textwrap.fill(
+        call, 78, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
+    yield f"```python\n{wrapped}\n```\n"
+    yield f"{doc.replace('``', '`')}\n"
 
 
 def endpoints_page() -> str:

