@@ -39,7 +39,8 @@ def test_two_line_breaks_end_a_paragraph(read, blocks):
 def test_furniture_goes_inside_and_outside_the_content(read):
     body = (
         "<header>logo</header><nav>menu</nav><div role=navigation>crumbs</div>"
-        "<article><header><h1>T</h1></header><p>text<a class=headerlink href=#t>¶</a></p>"
+        "<article><header><h1>T</h1></header><p>text<a class=headerlink href=#t>¶</a>"
+        "<a class=copiable-link href=#u> ¶</a></p>"
         "<aside>a hint</aside><p hidden>secret</p><p style='display: none'>gone</p>"
         "<button>Copy</button></article><aside>adverts</aside><footer>legal</footer>"
     )
@@ -133,6 +134,9 @@ def test_the_contents_of_a_page_are_no_text_of_it(read):
     links = "".join(f"<li><a href=#s{i}>Question {i}?</a>" for i in range(4))
     sections = "".join(f"<h2 id=s{i}>Question {i}?</h2><p>Answer {i}." for i in range(4))
     document = read("html", page(f"<h1>FAQ</h1><ul>{links}</ul>{sections}"))
+    assert document.text.count("Question 2?") == 1
+    lines = links.replace("<li>", "<br>")
+    document = read("html", page(f"<h1>FAQ</h1><p>{lines}</p>{sections}"))
     assert document.text.count("Question 2?") == 1
     mixed = read("html", page(f"<ul>{links}<li>and <a href=#s9>more</a></ul>{sections}"))
     assert mixed.text.count("Question 2?") == 2

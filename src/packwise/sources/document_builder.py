@@ -118,7 +118,8 @@ class DocumentBuilder:
         if not linked:
             return
         if not self._lists:
-            self._add(linked, places=places)
+            if not _is_contents(linked):
+                self._add(linked, places=places)
             return
         if not self._list_text.blank:
             self._list_text.write("\n")
@@ -251,8 +252,8 @@ class DocumentBuilder:
 
 
 def _is_contents(linked: LinkedText) -> bool:
-    """Whether a list is the table of contents of its own page: its items are links to places in
-    it. It would match every question that one of the page's sections answers."""
+    """Whether a list or a text is the table of contents of its own page: it consists of links to
+    places in it. It would match every question that one of the page's sections answers."""
     anchors = linked.anchors
     if len(anchors) < _FEWEST_CONTENTS or not all(a.href.startswith("#") for a in anchors):
         return False

@@ -25,7 +25,7 @@ _DROPPED_ROLES = frozenset("navigation banner contentinfo search menu".split())
 _DROPPED_CLASSES = frozenset(
     "headerlink breadcrumb breadcrumbs navbar sidebar toc toctree-wrapper cookie-banner "
     "skip-link sr-only visually-hidden noprint linenos mw-editsection related sphinxsidebar "
-    "navheader navfooter nav-panel pagination".split()
+    "navheader navfooter nav-panel pagination copiable-link copiable-anchor".split()
 )
 _MAYBE_NAVIGATION = re.compile(
     r"(?i)(?<![a-z])(?:nav|navigation|menu|mainmenu|toc|sidebar|breadcrumbs?|footer|header)(?![a-z])"
