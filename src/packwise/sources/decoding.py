@@ -26,7 +26,9 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b")) + b"\x7f"
+_STRUCK = re.compile(r"[^\n]\x08")
+_BOLD = re.compile(r"(?:(\S)\x08\1| )+")
+_CONTROL = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b")) + b"\x7f"
 _CHARSET = re.compile(rb"""(?i)<meta[^>]{0,200}?charset\s*=\s*["']?([\w\-]{1,40})""")
 
 
@@ -77,7 +79,7 @@ def decode(raw: bytes, *, html: bool = False) -> tuple[str, str]:
     declared = _CHARSET.findall(raw[:4096])[:1] if html and not mark else []
     for name in (encoding, *(charset.decode("ascii") for charset in declared)):
         try:
-            return clean(raw.decode(name)), ""
+            return _cleaned(raw.decode(name)), ""
         except (UnicodeDecodeError, LookupError):
             continue
     text = raw.decode(encoding, "replace")
@@ -86,11 +88,24 @@ def decode(raw: bytes, *, html: bool = False) -> tuple[str, str]:
     if not mark and 2 * lost > len(text) - len(text.encode("ascii", "ignore")):
         guess = _guessed(raw)
         if guess:
-            return clean(raw.decode(guess, "replace")), f"not UTF-8: read as {_name(guess)}"
+            return _cleaned(raw.decode(guess, "replace")), f"not UTF-8: read as {_name(guess)}"
     if lost > _NOT_TEXT_SHARE * len(text):
         raise SourceError(f"is not UTF-8 text ({lost / len(text):.0%} of it cannot be read)")
     counted = "one byte is" if lost == 1 else f"{lost} bytes are"
-    return clean(text), f"{counted} not {encoding.upper()}: replaced"
+    return _cleaned(text), f"{counted} not {encoding.upper()}: replaced"
+
+
+def _cleaned(text: str) -> str:
+    """Text without control characters. Where it strikes letters twice, as for a printer, to make
+    them bold, it has them once, and a line that is all bold and stands alone is underlined."""
+    if "\b" not in text:
+        return clean(text)
+    lines = text.replace("\r\n", "\n").split("\n")
+    for at, line in enumerate(lines[:-1]):
+        alone = not lines[at + 1].strip() and (at == 0 or not lines[at - 1].strip())
+        if alone and line[:1] != " " and _BOLD.fullmatch(line):
+            lines[at + 1] = ("-" if at else "=") * len(_STRUCK.sub("", line))
+    return clean(_STRUCK.sub("", "\n".join(lines)))
 
 
 def _unmarked(raw: bytes) -> str:

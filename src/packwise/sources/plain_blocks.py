@@ -1,4 +1,5 @@
-"""The structure of plain text: underlined and numbered headings, lists, indented code, paragraphs.
+"""The structure of plain text: headings, lists, terms, indented code, paragraphs. Headings are
+underlined, numbered, in capitals or below a ruling.
 
 Text files have it by convention, and so has text that HTML pages hold as preformatted.
 """
@@ -7,16 +8,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder, clean
+from packwise.sources.plain_terms import Described, TermLayout, indent_of
+from packwise.sources.terms import TOLD_AT_LENGTH
 
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|(\d{1,3})[.)])[ \t]+(?=\S)")
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'])\1{2,}[ \t]*")
+_RULING = re.compile(r"[ \t]*([=\-~^*+#_])\1{9,}[ \t]*")
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?[ \t]+(?=[^\W\d_])[^\n]{2,100}(?<![.:;,!?])")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:!?)]*")
+_IN_CAPITALS = re.compile(r"(?=.*[A-Z]{3})(?!.*\d{3})[A-Z\d][A-Z\d ,/&()'\"+-]{2,60}[A-Z)?!]")
+_LONGEST_TITLE = 80
+_FEWEST_ROWS = 3
+_FEWEST_TERMS = 3
 _COMMENT = ("#", "//", "/*", "--", ";", "%", "$", ">")
 _CODE_INDENT = 4
 _FEWEST_WORDS = 6
@@ -40,12 +48,27 @@ def is_worded(line: str) -> bool:
 
 def read(builder: DocumentBuilder, text: str) -> None:
     """Add the blocks of a plain text."""
-    lines = (line.rstrip() for line in clean(text).expandtabs().split("\n"))
-    chunks = [list(chunk) for filled, chunk in groupby(lines, key=bool) if filled]
-    reader = _PlainReader(builder, _usual_indent(chunks))
+    lines = [line.rstrip() for line in clean(text).expandtabs().split("\n")]
+    filled = [list(chunk) for filled, chunk in groupby(lines, key=bool) if filled]
+    chunks = [part for chunk in filled for part in _parts(chunk)]
+    reader = _PlainReader(builder, _usual_indent(chunks), TermLayout(lines))
     for chunk, following in pairwise([*chunks, [""]]):
         reader.add(chunk, following[0])
     reader.finish()
+
+
+def _parts(chunk: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The parts of a chunk: a ruling begins one, and what a line announces is one by itself if it
+    is a list or no sentence."""
+    start = 0
+    for at, (line, below) in enumerate(pairwise(chunk), start=1):
+        listed = indent_of(below) > indent_of(line) and not is_worded(below)
+        listed = line.endswith(":") and is_worded(line) and (listed or _ITEM.match(below))
+        ruled = _RULING.fullmatch(below) and not _is_underline(line, below)
+        if listed or (ruled and not (at > 1 and _RULING.fullmatch(chunk[at - 2]))):
+            yield chunk[start:at]
+            start = at
+    yield chunk[start:]
 
 
 def _usual_indent(chunks: Sequence[Sequence[str]]) -> int:
@@ -54,45 +77,86 @@ def _usual_indent(chunks: Sequence[Sequence[str]]) -> int:
     return counts.most_common(1)[0][0] if counts else 0
 
 
-def indent_of(line: str) -> int:
-    """How many spaces a line begins with."""
-    return len(line) - len(line.lstrip(" "))
-
-
 class _PlainReader:
     """Adds one chunk of lines after another, none of them empty; code and lists may go on over
     several chunks."""
 
-    def __init__(self, builder: DocumentBuilder, indent: int) -> None:
+    def __init__(self, builder: DocumentBuilder, indent: int, layout: TermLayout) -> None:
         self._builder = builder
-        self._indent = indent
+        self._usual_indent = self._indent = indent
+        self._layout = layout
+        self._column = 0
         self._marks: list[str] = []
         self._code: list[str] = []
         self._lists: list[int] = []
 
     def add(self, chunk: Sequence[str], following: str) -> None:
         """Add a chunk; ``following`` is the first line of the next."""
-        at = 0
-        while len(chunk) > at + 1 and _is_underline(chunk[at], chunk[at + 1]):
-            self._heading(chunk[at], self._level(chunk[at + 1].strip()[0]))
-            at += 2
-        lines = chunk[at:]
+        lines = self._headings(chunk)
         if not lines:
             return
+        deep = min(map(indent_of, lines))
+        column, terms = self._layout.terms(lines)
+        if deep < self._column != column:
+            self._end_terms()
         if len(lines) == 1 and (number := self._heading_number(lines[0], following)):
             self._heading(lines[0], 1 + number.count("."))
+        elif len(lines) == 1 and _IN_CAPITALS.fullmatch(lines[0]):
+            self._heading(lines[0], 2 + len(self._marks))
         elif _ITEM.match(lines[0]):
             self._end_code()
             self._items(lines)
-        elif self._lists and min(map(indent_of, lines)) > self._lists[0]:
-            self._close_lists(min(map(indent_of, lines)) - 1)
+        elif self._lists and deep > self._lists[0]:
+            self._close_lists(deep - 1)
             self._paragraph(lines)  # of the last item
+        elif terms:
+            self.finish()
+            self._describe(column, terms)
         elif self._is_code(lines):
             self._end_lists()
             self._code += ["", *lines] if self._code else lines
         else:
             self.finish()
             self._paragraph(lines)
+
+    def _headings(self, chunk: Sequence[str]) -> Sequence[str]:
+        """Add the headings that a chunk begins with; returns the lines after them."""
+        at = 0
+        while at < len(chunk):
+            below = chunk[at + 1] if len(chunk) > at + 1 else ""
+            if _RULING.fullmatch(chunk[at]):
+                rest = chunk[at + 2 : at + 3]
+                boxed = rest == chunk[at : at + 1]
+                if 0 < len(below) <= _LONGEST_TITLE and (boxed or not rest):
+                    self._heading(below, self._level(chunk[at].strip()[0]))
+                    at += 1 + boxed
+                at += 1
+            elif below and _is_underline(chunk[at], below):
+                self._heading(chunk[at], self._level(below.strip()[0]))
+                at += 2
+            else:
+                break
+        return chunk[at:]
+
+    def _describe(self, column: int, found: Sequence[Described]) -> None:
+        """Add terms: as a table if there are many in these lines, of which little is said, or if
+        they belong to another one; else as terms of which more may be said."""
+        rows = [(", ".join(one.terms), " ".join(one.lines)) for one in found]
+        brief = sum(len(text) for _, text in rows) < TOLD_AT_LENGTH * len(rows)
+        if (len(rows) >= _FEWEST_ROWS and brief) or 0 < self._column < column:
+            self._builder.table([[as_text(cell) for cell in row] for row in rows])
+            return
+        if self._column != column:
+            self._builder.open_terms(_FEWEST_TERMS)
+            self._column = self._indent = column
+        for name, text in rows:
+            self._builder.term(name)
+            self._builder.paragraph(as_text(f"{name}\n{text}"))
+
+    def _end_terms(self) -> None:
+        self.finish()
+        self._builder.close_terms()
+        self._column, self._indent = 0, self._usual_indent
 
     def _heading_number(self, line: str, following: str) -> str:
         """The number of a numbered heading, empty if the line is none or an item of a list."""
@@ -138,7 +202,7 @@ class _PlainReader:
             self._builder.close_list()
 
     def _heading(self, line: str, level: int) -> None:
-        self.finish()
+        self._end_terms()
         self._builder.heading(level, as_text(line))
 
     def _level(self, mark: str) -> int:

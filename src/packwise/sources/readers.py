@@ -129,7 +129,8 @@ _MANUALS = tuple(
     for packed in _PACKED
 )
 _PLAIN = re.compile(
-    r"(?i)(?:readme|install|faq|hacking|contributing|upgrad(?:e|ing)|todo|manual|howto|tutorial)"
+    r"(?i)(?:install|hacking|contributing|upgrad(?:e|ing)|todo|manual|tutorial"
+    r"|(?:[\w+-]{1,60}[._-])?(?:readme|faq|howto))"
     r"(?:[.-](?:debian|source|unix|linux|windows|win32|macos))?(\.gz)?"
 )
 """Names without a suffix that text files have by custom."""
