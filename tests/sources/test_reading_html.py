@@ -31,6 +31,17 @@ def test_white_space_means_nothing_but_in_code(read, blocks):
     assert blocks(read("html", page(body))) == [("text", "one two three"), ("code", "a\n  b\nc")]
 
 
+def test_a_paragraph_that_is_all_code_is_code_unless_it_is_part_of_an_item(read, blocks):
+    body = "<p>Run</p><div><p><code>make key<br>make lock</code></p></div><p><code>make</code>"
+    body += "<ul><li><p>Then</p><p><code>make box</code></p></ul>"
+    assert blocks(read("html", page(body))) == [
+        ("text", "Run"),
+        ("code", "make key\nmake lock"),
+        ("text", "make"),
+        ("list", "- Then\n  make box"),
+    ]
+
+
 def test_two_line_breaks_end_a_paragraph(read, blocks):
     document = read("html", page("a<br>b<br><br>c"))
     assert blocks(document) == [("text", "a\nb"), ("text", "c")]
@@ -40,7 +51,7 @@ def test_furniture_goes_inside_and_outside_the_content(read):
     body = (
         "<header>logo</header><nav>menu</nav><div role=navigation>crumbs</div>"
         "<article><header><h1>T</h1></header><p>text<a class=headerlink href=#t>¶</a>"
-        "<a class=copiable-link href=#u> ¶</a></p>"
+        "<a href=#u> ¶</a></p><p><a href=#t><img alt=top src=up.gif></a></p>"
         "<aside>a hint</aside><p hidden>secret</p><p style='display: none'>gone</p>"
         "<button>Copy</button></article><aside>adverts</aside><footer>legal</footer>"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from packwise.sources import plain_blocks, shown_manuals
@@ -25,7 +25,7 @@ _DROPPED_ROLES = frozenset("navigation banner contentinfo search menu".split())
 _DROPPED_CLASSES = frozenset(
     "headerlink breadcrumb breadcrumbs navbar sidebar toc toctree-wrapper cookie-banner "
     "skip-link sr-only visually-hidden noprint linenos mw-editsection related sphinxsidebar "
-    "navheader navfooter nav-panel pagination copiable-link copiable-anchor".split()
+    "navheader navfooter nav-panel pagination".split()
 )
 _MAYBE_NAVIGATION = re.compile(
     r"(?i)(?<![a-z])(?:nav|navigation|menu|mainmenu|toc|sidebar|breadcrumbs?|footer|header)(?![a-z])"
@@ -47,6 +47,9 @@ _BOXES = frozenset("note warning tip caution important admonition danger hint at
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
+_BOLD = ("b", "strong")
+_CODE = ("code", "kbd", "samp", "tt")
+_AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
 _WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
@@ -113,10 +116,27 @@ def _content(page: LexborHTMLParser) -> LexborNode | None:
     return body
 
 
-def _is_bold(node: LexborNode) -> bool:
-    """Whether all text of an element is in one element of bold type."""
+def _is_all(node: LexborNode, tags: Collection[str]) -> bool:
+    """Whether all text of an element is in one element of these kinds."""
     parts = [child for child in node.iter(include_text=True) if child.text(strip=True)]
-    return len(parts) == 1 and parts[0].tag in ("b", "strong")
+    return len(parts) == 1 and parts[0].tag in tags
+
+
+def _is_code(node: LexborNode) -> bool:
+    """Whether a paragraph is nothing but code of several words, and no part of a list or table."""
+    if not _is_all(node, _CODE) or len(node.text().split()) == 1:
+        return False
+    around = node.parent
+    while around is not None and around.tag not in _AROUND_TEXT:
+        around = around.parent
+    return around is None
+
+
+def _is_mark(node: LexborNode) -> bool:
+    """Whether a link only marks a place of its own page, or leads to its top."""
+    text = node.text(strip=True)
+    own = (node.attributes.get("href") or "").startswith("#")
+    return own and len(text) < 3 and not any(map(str.isalnum, text))
 
 
 def _own_text(node: LexborNode) -> int:
@@ -141,7 +161,7 @@ class _HtmlReader:
         self._inline = TextBuilder()
         self._heading = 0
         self._after_term = False
-        self._is_label = False
+        self._add: Callable[[LinkedText], None] = builder.paragraph
         self._rows: list[list[LinkedText]] | None = None
         self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], None]] = {
@@ -215,6 +235,8 @@ class _HtmlReader:
     def _is_dropped(self, tag: str, node: LexborNode) -> bool:
         if tag in _DROPPED or (tag in _OUTSIDE and not self._inside):
             return True
+        if tag == "a" and _is_mark(node):
+            return True
         given = node.attributes
         if not given:
             return False
@@ -253,14 +275,15 @@ class _HtmlReader:
 
     def _flush(self) -> None:
         self._after_term = False
-        add = self._builder.label if self._is_label else self._builder.paragraph
-        self._is_label = False
+        add, self._add = self._add, self._builder.paragraph
         add(self._inline.finish())
 
     def _enter_paragraph(self, node: LexborNode) -> None:
         self._break()
-        if self._inline.blank:
-            self._is_label = _is_bold(node)
+        if self._inline.blank and _is_all(node, _BOLD):
+            self._add = self._builder.label
+        elif self._inline.blank and self._cell is None and _is_code(node):
+            self._add = lambda linked: self._builder.code(linked.text)
 
     def _enter_break(self, node: LexborNode) -> None:
         if self._cell is not None or self._heading or self._inline.at_line_start:
