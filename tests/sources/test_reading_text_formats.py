@@ -492,7 +492,7 @@ def test_help_of_vim(one, blocks):
 See |gpg| for that, or type this command: >
 
 \t:make key
-<\tIt takes a while.
+<\tIt takes a while until it is there.
 
 How long it takes ~
 
@@ -502,7 +502,7 @@ A minute.
 *01.2*\tLosing them
 
 \t\t\t\t\t\t\t*:lose*
-:lo[se]\tor
+<Lose>\tor
 :los\t\tLose the key that is named, and all of the files that were
 \t\tmade with it, as far as they are not open.  Nobody gets them back,
 \t\tneither today nor at any other time that is known to us.
@@ -525,14 +525,14 @@ A minute.
         made,
         f"{made} > How long it takes",
         lost,
-        f"{lost} > :lo[se], :los",
+        f"{lost} > <Lose>, :los",
         f"{lost} > :gi[ve]",
         f"{lost} > :fi[nd]",
     ]
     assert blocks(document)[:3] == [
         ("text", "See gpg for that, or type this command:"),
         ("code", ":make key"),
-        ("text", "It takes a while."),
+        ("text", "It takes a while until it is there."),
     ]
 
 

@@ -37,7 +37,9 @@ def as_plain_text(text: str) -> tuple[str, str]:
     in_code = False
     for line in lines:
         if in_code and line[:1] not in ("", " "):
+            # Code ends at the margin, or at its mark.
             shown.append("")
+            line = f" {line[1:]}" if line.startswith("<") else line
             in_code = False
         if not any(shown) and line.startswith(" " * _CENTRED):
             title = title if " MANUAL" in line else _TARGET.sub("", line).strip() or title
@@ -54,9 +56,6 @@ def _unmarked(line: str) -> list[str]:
     line, is_code_next = _CODE_START.subn("", _OR.sub(r"\1", line))
     if is_code_next:
         return [line, ""]
-    if line.startswith("<"):
-        # Code ends with the line before.
-        return ["", line[1:].lstrip()] if line[1:].strip() else [""]
     if line.endswith(" ~"):
         line = line[:-2].rstrip()
         return [line] if "  " in f" {line}" else ["", line, "~" * len(line)]
