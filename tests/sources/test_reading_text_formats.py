@@ -398,7 +398,7 @@ They are told once, and then the connection is closed by it.
 
 Nothing else is to be said here, but it may take some time.
 =============================================================================
-Starting it
+===== Starting it =====
 =============================================================================
 It starts by itself as soon as the machine is up and running.
 """
@@ -440,6 +440,48 @@ The rest can be read there by those who want to.
     assert shown[2][1].startswith("Do not use it,")
     keys = "a | to do it once\nb | to do it twice, with a pause between\nc | to stop"
     assert shown[-2] == ("table", keys)
+
+
+def test_questions_of_plain_text_are_headings_of_their_answers(one, blocks):
+    marked = """\
+Q:   Why is it impossible to open the
+     box when the key is lost?
+
+A:   It has no other lock, and that
+     is how it should be.
+
+Q: I have lost it. What now?
+A: Ask somebody who has another one.
+"""
+    document = one("a.txt", marked)
+    lost = "Why is it impossible to open the box when the key is lost?"
+    assert paths(document) == [lost, "I have lost it. What now?"]
+    assert blocks(document) == [
+        ("text", "It has no other lock, and that\nis how it should be."),
+        ("text", "Ask somebody who has another one."),
+    ]
+    numbered = """\
+1. How do I open it?
+2. How do I close it?
+
+1. How do I open it, if that is at all
+   possible?
+
+\tWith the key that came with it, from the left.
+
+2. How do I close it?
+
+\tPush the lid down, and turn the key.
+
+3. It does not turn.
+
+\tOil it.
+"""
+    document = one("b.txt", numbered)
+    asked = ["1. How do I open it, if that is at all possible?", "2. How do I close it?"]
+    asked.append("3. It does not turn.")
+    assert paths(document) == ["", *asked]
+    assert blocks(document)[0][0] == "list"
 
 
 def test_a_list_follows_the_line_that_announces_it(one, blocks):
@@ -625,6 +667,8 @@ def test_texts_may_be_packed_and_have_no_suffix(folder, opened):
     files |= {
         "BOX_README": text,
         "keys-HOWTO.gz": packed,
+        "README.ssl": text,
+        "b/README.SSL.gz": packed,
         "c.html.gz": gzip.compress(b"<p>The box."),
     }
     found = opened(folder({**files, "npm-install": text}))

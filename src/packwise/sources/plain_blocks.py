@@ -1,5 +1,5 @@
 """The structure of plain text: headings, lists, terms, indented code, paragraphs. Headings are
-underlined, numbered, in capitals or below a ruling.
+underlined, numbered, in capitals, below a ruling, or questions.
 
 Text files have it by convention, and so has text that HTML pages hold as preformatted.
 """
@@ -21,7 +21,11 @@ _UNDERLINE = re.compile(r"([=\-~^*+#\"'])\1{2,}[ \t]*")
 _RULING = re.compile(r"[ \t]*([=\-~^*+#_])\1{9,}[ \t]*")
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?[ \t]+(?=[^\W\d_])[^\n]{2,100}(?<![.:;,!?])")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:!?)]*")
+_QUESTION = re.compile(r"[ \t]*Q(?:uestion)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
+_ANSWER = re.compile(r"[ \t]*A(?:nswer)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
 _IN_CAPITALS = re.compile(r"(?=.*[A-Z]{3})(?!.*\d{3})[A-Z\d][A-Z\d ,/&()'\"+-]{2,60}[A-Z)?!]")
+_BESIDE_TITLE = re.compile(r"^([-=*#~])\1{2,} +| +([-=*#~])\2{2,}$")
+_NO_NUMBER = -2
 _LONGEST_TITLE = 80
 _FEWEST_ROWS = 3
 _FEWEST_TERMS = 3
@@ -65,7 +69,8 @@ def _parts(chunk: Sequence[str]) -> Iterator[Sequence[str]]:
         listed = indent_of(below) > indent_of(line) and not is_worded(below)
         listed = line.endswith(":") and is_worded(line) and (listed or _ITEM.match(below))
         ruled = _RULING.fullmatch(below) and not _is_underline(line, below)
-        if listed or (ruled and not (at > 1 and _RULING.fullmatch(chunk[at - 2]))):
+        answers = _ANSWER.match(below) and _QUESTION.match(chunk[0])
+        if listed or answers or (ruled and not (at > 1 and _RULING.fullmatch(chunk[at - 2]))):
             yield chunk[start:at]
             start = at
     yield chunk[start:]
@@ -86,6 +91,8 @@ class _PlainReader:
         self._usual_indent = self._indent = indent
         self._layout = layout
         self._column = 0
+        self._asked = False
+        self._number = _NO_NUMBER
         self._marks: list[str] = []
         self._code: list[str] = []
         self._lists: list[int] = []
@@ -99,7 +106,13 @@ class _PlainReader:
         column, terms = self._layout.terms(lines)
         if deep < self._column != column:
             self._end_terms()
-        if len(lines) == 1 and (number := self._heading_number(lines[0], following)):
+        if answer := self._asked and _ANSWER.match(lines[0]):
+            lines = [" " * answer.end() + lines[0][answer.end() :], *lines[1:]]
+        self._asked = False
+        if question := self._question(lines, following):
+            self._heading(question, 2 + len(self._marks))
+            self._asked = True
+        elif len(lines) == 1 and (number := self._heading_number(lines[0], following)):
             self._heading(lines[0], 1 + number.count("."))
         elif len(lines) == 1 and _IN_CAPITALS.fullmatch(lines[0]):
             self._heading(lines[0], 2 + len(self._marks))
@@ -158,6 +171,21 @@ class _PlainReader:
         self._builder.close_terms()
         self._column, self._indent = 0, self._usual_indent
 
+    def _question(self, lines: Sequence[str], following: str) -> str:
+        """The question that some lines ask, marked as such or with a number of its own; empty if
+        they ask none."""
+        text = " ".join(" ".join(lines).split())
+        if _QUESTION.match(lines[0]):
+            return _QUESTION.sub("", text, count=1)
+        item = _ITEM.match(lines[0])
+        if item is None or item[2] is None or _ITEM.match(following):
+            return ""
+        # Among numbered questions there may be complaints.
+        if not text.endswith("?") and int(item[2]) != self._number + 1:
+            return ""
+        self._number = int(item[2])
+        return text
+
     def _heading_number(self, line: str, following: str) -> str:
         """The number of a numbered heading, empty if the line is none or an item of a list."""
         found = _NUMBERED.fullmatch(line)
@@ -203,7 +231,7 @@ class _PlainReader:
 
     def _heading(self, line: str, level: int) -> None:
         self._end_terms()
-        self._builder.heading(level, as_text(line))
+        self._builder.heading(level, as_text(_BESIDE_TITLE.sub("", line.strip())))
 
     def _level(self, mark: str) -> int:
         if mark not in self._marks:

@@ -297,13 +297,16 @@ def common_suffixes() -> str:
 
 def suffix(name: str) -> str:
     """The suffix of a file name in lower case; ``.gz`` or ``.bz2`` and the one before it count as
-    one. A ``README`` and the like are text."""
+    one. A ``README`` and the like are text, and so is one on a subject: ``README.ssl``."""
     if plain := _PLAIN.fullmatch(name):
         return f".txt{plain[1] or ''}"
     stem, dot, last = name.lower().rpartition(".")
     if not stem or not dot:
         return ""
-    return f"{suffix(stem)}.{last}" if last in ("gz", "bz2") else f".{last}"
+    if last in ("gz", "bz2"):
+        return f"{suffix(stem)}.{last}"
+    on_subject = stem == "readme" and f".{last}" not in readers()
+    return ".txt" if on_subject else f".{last}"
 
 
 def pip_command(suffixes: Mapping[str, int]) -> str:
