@@ -42,6 +42,18 @@ def test_a_paragraph_that_is_all_code_is_code_unless_it_is_part_of_an_item(read,
     ]
 
 
+def test_a_line_that_begins_with_a_bold_target_names_what_follows(read, blocks):
+    said = "It sets how that is done, and for how long, as told here. "
+    body = "<h1>Box</h1><h2>Settings</h2><p>All of them.</p>"
+    for name in ("lock", "open"):
+        line = f"<div><b><a name={name}></a><a href=#{name}>{name}</a></b> <i>&lt;how&gt;</i></div>"
+        body += f"<a name=x></a>{line}<a name=y></a>{line.replace('how', 'who')}"
+        body += f"<pre>{said}</pre><p>{said * 3}</p>"
+    document = read("html", page(body + "<div><b>no target</b> and <p>text</p></div>"))
+    assert [s.path[-1] for s in document.sections] == ["Settings", "lock <how>", "open <how>"]
+    assert blocks(document)[1:3] == [("text", "lock <who>"), ("text", said.strip())]
+
+
 def test_two_line_breaks_end_a_paragraph(read, blocks):
     document = read("html", page("a<br>b<br><br>c"))
     assert blocks(document) == [("text", "a\nb"), ("text", "c")]

@@ -122,6 +122,16 @@ def _is_all(node: LexborNode, tags: Collection[str]) -> bool:
     return len(parts) == 1 and parts[0].tag in tags
 
 
+def _is_named(node: LexborNode) -> bool:
+    """Whether an element is a line that begins with a name in bold type, which is a target."""
+    first = node.first_child
+    while first is not None and first.tag == "-text" and not (first.text_content or "").strip():
+        first = first.next
+    if first is None or first.tag not in _BOLD or not first.css_first("[id], a[name]"):
+        return False
+    return all(child.tag not in _BLOCKS and child.tag not in _LISTS for child in node.iter())
+
+
 def _is_code(node: LexborNode) -> bool:
     """Whether a paragraph is nothing but code of several words, and no part of a list or table."""
     if not _is_all(node, _CODE) or len(node.text().split()) == 1:
@@ -167,6 +177,7 @@ class _HtmlReader:
         self._enters: dict[str, Callable[[LexborNode], None]] = {
             **dict.fromkeys(_BLOCKS, lambda node: self._break()),
             "p": self._enter_paragraph,
+            "div": self._enter_division,
             "dl": self._enter_definitions,
             "dt": lambda node: self._break(),
             "dd": lambda node: self._enter_definition(),
@@ -284,6 +295,11 @@ class _HtmlReader:
             self._add = self._builder.label
         elif self._inline.blank and self._cell is None and _is_code(node):
             self._add = lambda linked: self._builder.code(linked.text)
+
+    def _enter_division(self, node: LexborNode) -> None:
+        self._break()
+        if self._inline.blank and _is_named(node):
+            self._add = self._builder.label
 
     def _enter_break(self, node: LexborNode) -> None:
         if self._cell is not None or self._heading or self._inline.at_line_start:

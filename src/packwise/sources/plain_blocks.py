@@ -39,7 +39,7 @@ def is_prose(text: str) -> bool:
     """Whether preformatted text is mostly sentences: lines of words, not of code or figures."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = sum(len(line) for line in lines if is_worded(line))
-    return len(lines) > 1 and told > _MOSTLY * sum(map(len, lines))
+    return (len(lines) > 1 or text.rstrip().endswith(".")) and told > _MOSTLY * sum(map(len, lines))
 
 
 def is_worded(line: str) -> bool:
@@ -58,7 +58,7 @@ def read(builder: DocumentBuilder, text: str) -> None:
     reader = _PlainReader(builder, _usual_indent(chunks), TermLayout(lines))
     for chunk, following in pairwise([*chunks, [""]]):
         reader.add(chunk, following[0])
-    reader.finish()
+    reader.end_terms()
 
 
 def _parts(chunk: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -105,7 +105,7 @@ class _PlainReader:
         deep = min(map(indent_of, lines))
         column, terms = self._layout.terms(lines)
         if deep < self._column != column:
-            self._end_terms()
+            self.end_terms()
         if answer := self._asked and _ANSWER.match(lines[0]):
             lines = [" " * answer.end() + lines[0][answer.end() :], *lines[1:]]
         self._asked = False
@@ -124,7 +124,7 @@ class _PlainReader:
             self._paragraph(lines)  # of the last item
         elif terms:
             self.finish()
-            self._describe(column, terms)
+            self._describe(column, terms, outer=deep <= self._usual_indent)
         elif self._is_code(lines):
             self._end_lists()
             self._code += ["", *lines] if self._code else lines
@@ -151,22 +151,25 @@ class _PlainReader:
                 break
         return chunk[at:]
 
-    def _describe(self, column: int, found: Sequence[Described]) -> None:
+    def _describe(self, column: int, found: Sequence[Described], *, outer: bool) -> None:
         """Add terms: as a table if there are many in these lines, of which little is said, or if
-        they belong to another one; else as terms of which more may be said."""
+        they belong to another one; else as terms of which more may be said. Inner ones belong to
+        what is around them."""
         rows = [(", ".join(one.terms), " ".join(one.lines)) for one in found]
         brief = sum(len(text) for _, text in rows) < TOLD_AT_LENGTH * len(rows)
         if (len(rows) >= _FEWEST_ROWS and brief) or 0 < self._column < column:
             self._builder.table([[as_text(cell) for cell in row] for row in rows])
             return
-        if self._column != column:
+        if outer and self._column != column:
             self._builder.open_terms(_FEWEST_TERMS)
             self._column = self._indent = column
         for name, text in rows:
-            self._builder.term(name)
+            if outer:
+                self._builder.term(name)
             self._builder.paragraph(as_text(f"{name}\n{text}"))
 
-    def _end_terms(self) -> None:
+    def end_terms(self) -> None:
+        """End everything that is open."""
         self.finish()
         self._builder.close_terms()
         self._column, self._indent = 0, self._usual_indent
@@ -230,7 +233,7 @@ class _PlainReader:
             self._builder.close_list()
 
     def _heading(self, line: str, level: int) -> None:
-        self._end_terms()
+        self.end_terms()
         self._builder.heading(level, as_text(_BESIDE_TITLE.sub("", line.strip())))
 
     def _level(self, mark: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 TOLD_AT_LENGTH = 150
 """Characters that the descriptions of a section's terms have on average, at least."""
-LONGEST_LABEL = 80
+LONGEST_LABEL = 120
 
 
 @dataclass(frozen=True, slots=True)
