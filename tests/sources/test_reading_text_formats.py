@@ -532,7 +532,6 @@ def test_help_of_vim(one, blocks):
 *01.1*\tMaking them\t\t\t\t\t*making-keys*
 
 See |gpg| for that, or type this command: >
-
 \t:make key
 <\tIt takes a while until it is there.
 

@@ -188,7 +188,6 @@ class _AsciiDoc(_LineReader):
         self._attributes = ""
         self._waiting: list[str] = []
         self._terms: list[tuple[bool, str]] = []
-        self._attached = False
         self._in_block = False
 
     def special(self, line: str) -> bool:
@@ -209,9 +208,9 @@ class _AsciiDoc(_LineReader):
             self.heading("=-~^+".index(self.lines[self.at - 1][0]) + 1, line)
         elif line.startswith(("|===", "!===", ",===")):
             self._read_table(line)
-        elif line in ("+", "--"):
-            self._attach(line)
-        elif self._wrapper.match(line) or self._style.match(line):
+        elif line == "--":
+            self._enter_or_leave_block()
+        elif self._wrapper.match(line) or line == "+" or self._style.match(line):
             self.end_paragraph()
             self._attributes = line
         elif line.startswith(".") and not line.startswith("..") and line[1:2].strip():
@@ -239,17 +238,15 @@ class _AsciiDoc(_LineReader):
     def _read_words(self, line: str, after_blank: bool) -> None:
         """An item of a list, a term, or a line of a paragraph."""
         if found := self._list.match(line):
-            self._attached = False
             mark = found[1]
             ordered = mark[0] == "." or mark[0].isdigit()
             self.item(len(mark) if mark[0] in "*." else 1, found[2], ordered=ordered)
         elif found := self._term.match(line):
             self._read_term(found[1], found[2], found[3] or "")
         else:
-            if after_blank and line[0] != " " and not self._attached and not self._waiting:
+            if after_blank and line[0] != " " and not self._waiting:
                 self.end_list()
                 self._end_terms(self._outer_terms if self._in_block else 0)
-            self._attached = False
             self._paragraph.append(line.strip())
 
     def _read_term(self, term: str, mark: str, text: str) -> None:
@@ -262,7 +259,6 @@ class _AsciiDoc(_LineReader):
         else:
             self._terms.append(group)
             self.builder.open_terms()
-        self._attached = False
         self._waiting.append(term)
         self._paragraph = [text] if text else []
 
@@ -277,20 +273,17 @@ class _AsciiDoc(_LineReader):
             self._terms.pop()
             self.builder.close_terms()
 
-    def _attach(self, mark: str) -> None:
-        """What follows a line with a plus, and all of a block between dashes, belongs to the
-        term before it."""
+    def _enter_or_leave_block(self) -> None:
+        """All of a block between dashes belongs to the term before it."""
         self.end_paragraph()
-        if mark == "--":
-            self._in_block = not self._in_block
-            if not self._in_block:
-                self.end_list()
-                self._end_terms(self._outer_terms)
-        self._attached = mark == "+"
+        self._in_block = not self._in_block
+        if not self._in_block:
+            self.end_list()
+            self._end_terms(self._outer_terms)
 
     def heading(self, level: int, text: str) -> None:
         super().heading(level, text)
-        self._terms, self._in_block, self._attached = [], False, False
+        self._terms, self._in_block = [], False
 
     def blank_line(self) -> None:
         if self._paragraph or not self._waiting:
