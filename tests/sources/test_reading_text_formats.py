@@ -531,7 +531,7 @@ def test_help_of_vim(one, blocks):
 ==============================================================================
 *01.1*\tMaking them\t\t\t\t\t*making-keys*
 
-See |gpg| for that, or type this command: >
+See |gpg| for that, or type this >
 \t:make key
 <\tIt takes a while until it is there.
 
@@ -571,7 +571,7 @@ A minute.
         f"{lost} > :fi[nd]",
     ]
     assert blocks(document)[:3] == [
-        ("text", "See gpg for that, or type this command:"),
+        ("text", "See gpg for that, or type this"),
         ("code", ":make key"),
         ("text", "It takes a while until it is there."),
     ]
