@@ -146,7 +146,12 @@ BUILT_IN = (
         lines=True,
     ),
     Reader(
-        "html", (".html", ".htm", ".html.gz"), Reads.TEXT, "packwise.sources.html:read", lines=True
+        "html",
+        (".html", ".htm", ".html.gz"),
+        Reads.TEXT,
+        "packwise.sources.html:read",
+        version="2",
+        lines=True,
     ),
     Reader(
         "rst",
@@ -161,7 +166,7 @@ BUILT_IN = (
         (".txt", ".text", ".txt.gz"),
         Reads.TEXT,
         "packwise.sources.plain_text:read",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader(
@@ -193,7 +198,7 @@ BUILT_IN = (
         (".adoc", ".asciidoc", ".asc"),
         Reads.TEXT,
         f"{_LINES}:read_asciidoc",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader("org", (".org",), Reads.TEXT, f"{_LINES}:read_org", lines=True),
