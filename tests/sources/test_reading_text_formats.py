@@ -192,6 +192,14 @@ The rest is about ``other things'', at the end of the section.
     ]
 
 
+def test_remarks_on_code_in_asciidoc_are_a_list(one, blocks):
+    text = "----\nmake key  <1>\nmake box  <2>\n----\n<1> It takes\n    a while.\n<2> It is quick.\n"
+    assert blocks(one("a.adoc", text)) == [
+        ("code", "make key  <1>\nmake box  <2>"),
+        ("list", "1. It takes a while.\n2. It is quick."),
+    ]
+
+
 def test_a_part_of_an_asciidoc_manual_may_have_terms_alone(one):
     text = "".join(
         f"--option{n}::\n\tWhat it does is told here.\n+\nAnd {'more ' * 40}.\n\n" for n in range(6)

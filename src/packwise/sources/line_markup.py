@@ -174,7 +174,7 @@ class _AsciiDoc(_LineReader):
     inline = _ASCIIDOC_INLINE
     _heading = re.compile(r"(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?$")
     _attribute = re.compile(r":(!?[\w-]+)!?:(?:\s+(.*))?$")
-    _list = re.compile(r"\s*(\*{1,5}|-|\.{1,5}|\d{1,3}\.)\s+(\S.*)$")
+    _list = re.compile(r"\s*(\*{1,5}|-|\.{1,5}|\d{1,3}\.|<[\d.]{1,2}>)\s+(\S.*)$")
     _term = re.compile(r"\s*\\?(\S.{0,300}?)(::{1,3}|;;)(?:\s+(.*))?$")
     _fence = re.compile(r"(-{4,}|\.{4,}|\+{4,}|`{3,}\w*|/{4,})$")
     _wrapper = re.compile(r"(?:={4,}|\*{4,}|_{4,})$")
@@ -239,7 +239,7 @@ class _AsciiDoc(_LineReader):
         """An item of a list, a term, or a line of a paragraph."""
         if found := self._list.match(line):
             mark = found[1]
-            ordered = mark[0] == "." or mark[0].isdigit()
+            ordered = mark[0] in ".<" or mark[0].isdigit()
             self.item(len(mark) if mark[0] in "*." else 1, found[2], ordered=ordered)
         elif found := self._term.match(line):
             self._read_term(found[1], found[2], found[3] or "")
