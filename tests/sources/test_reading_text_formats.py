@@ -193,7 +193,8 @@ The rest is about ``other things'', at the end of the section.
 
 
 def test_remarks_on_code_in_asciidoc_are_a_list(one, blocks):
-    text = "----\nmake key  <1>\nmake box  <2>\n----\n<1> It takes\n    a while.\n<2> It is quick.\n"
+    remarks = "<1> It takes\n    a while.\n<2> It is quick.\n"
+    text = f"----\nmake key  <1>\nmake box  <2>\n----\n{remarks}"
     assert blocks(one("a.adoc", text)) == [
         ("code", "make key  <1>\nmake box  <2>"),
         ("list", "1. It takes a while.\n2. It is quick."),
