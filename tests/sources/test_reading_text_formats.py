@@ -412,6 +412,7 @@ Nothing else is to be said here, but it may take some time.
 It starts by itself as soon as the machine is up and running.
 """
     document = one("a.txt", text)
+    assert document.title == "A"
     assert paths(document) == ["", "Stopping it", "Stopping it > A FEW WORDS MORE", "Starting it"]
     assert "---" not in document.text
     assert "===" not in document.text
@@ -449,6 +450,32 @@ The rest can be read there by those who want to.
     assert shown[2][1].startswith("Do not use it,")
     keys = "a | to do it once\nb | to do it twice, with a pause between\nc | to stop"
     assert shown[-2] == ("table", keys)
+
+
+def test_terms_of_plain_text_stand_above_their_descriptions(one, blocks):
+    said = "and that is how it has always been with these boxes, as far as anybody knows"
+    text = f"""\
+These kinds of boxes are known, and there may be more of them:
+
+    small
+        One that fits into a pocket, {said},
+        {said}.
+    big
+        One that does not fit into it, {said},
+        {said}.
+    huge
+        One that nobody can lift alone, {said},
+        {said}.
+
+The kind is chosen in the file of settings, where it has a line:
+
+    /etc/box.conf:
+        kind = small
+"""
+    document = one("a.txt", text)
+    assert paths(document) == ["", "small", "big", "huge", ""]
+    assert blocks(document)[1][1].startswith("small\nOne that fits into a pocket, and")
+    assert blocks(document)[-1] == ("code", "/etc/box.conf:\n    kind = small")
 
 
 def test_questions_of_plain_text_are_headings_of_their_answers(one, blocks):

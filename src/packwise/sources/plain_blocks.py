@@ -13,14 +13,13 @@ from itertools import groupby, pairwise
 
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder, clean
-from packwise.sources.plain_terms import Described, TermLayout, indent_of
+from packwise.sources.plain_terms import Described, TermLayout, indent_of, is_worded
 from packwise.sources.terms import TOLD_AT_LENGTH
 
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|(\d{1,3})[.)])[ \t]+(?=\S)")
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'])\1{2,}[ \t]*")
 _RULING = re.compile(r"[ \t]*([=\-~^*+#_])\1{9,}[ \t]*")
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?[ \t]+(?=[^\W\d_])[^\n]{2,100}(?<![.:;,!?])")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:!?)]*")
 _QUESTION = re.compile(r"[ \t]*Q(?:uestion)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
 _ANSWER = re.compile(r"[ \t]*A(?:nswer)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
 _IN_CAPITALS = re.compile(r"(?=.*[A-Z]{3})(?!.*\d{3})[A-Z\d][A-Z\d ,/&()'\"+-]{2,60}[A-Z)?!]")
@@ -29,9 +28,7 @@ _NO_NUMBER = -2
 _LONGEST_TITLE = 80
 _FEWEST_ROWS = 3
 _FEWEST_TERMS = 3
-_COMMENT = ("#", "//", "/*", "--", ";", "%", "$", ">")
 _CODE_INDENT = 4
-_FEWEST_WORDS = 6
 _MOSTLY = 0.75
 
 
@@ -40,14 +37,6 @@ def is_prose(text: str) -> bool:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = sum(len(line) for line in lines if is_worded(line))
     return (len(lines) > 1 or text.rstrip().endswith(".")) and told > _MOSTLY * sum(map(len, lines))
-
-
-def is_worded(line: str) -> bool:
-    """Whether a line is part of a sentence; comments and commands are not."""
-    words = line.split()
-    if len(words) < _FEWEST_WORDS or line.startswith(_COMMENT):
-        return False
-    return sum(_WORD.fullmatch(word) is not None for word in words) > _MOSTLY * len(words)
 
 
 def read(builder: DocumentBuilder, text: str) -> None:
@@ -91,6 +80,8 @@ class _PlainReader:
         self._usual_indent = self._indent = indent
         self._layout = layout
         self._column = 0
+        self._below_title = 0
+        self._begun = self._headed = False
         self._asked = False
         self._number = _NO_NUMBER
         self._marks: list[str] = []
@@ -100,8 +91,11 @@ class _PlainReader:
     def add(self, chunk: Sequence[str], following: str) -> None:
         """Add a chunk; ``following`` is the first line of the next."""
         lines = self._headings(chunk)
-        if not lines:
-            return
+        if lines:
+            self._add_lines(lines, following)
+        self._begun = True
+
+    def _add_lines(self, lines: Sequence[str], following: str) -> None:
         deep = min(map(indent_of, lines))
         column, terms = self._layout.terms(lines)
         if deep < self._column != column:
@@ -124,7 +118,7 @@ class _PlainReader:
             self._paragraph(lines)  # of the last item
         elif terms:
             self.finish()
-            self._describe(column, terms, outer=deep <= self._usual_indent)
+            self._describe(column, terms)
         elif self._is_code(lines):
             self._end_lists()
             self._code += ["", *lines] if self._code else lines
@@ -151,21 +145,19 @@ class _PlainReader:
                 break
         return chunk[at:]
 
-    def _describe(self, column: int, found: Sequence[Described], *, outer: bool) -> None:
+    def _describe(self, column: int, found: Sequence[Described]) -> None:
         """Add terms: as a table if there are many in these lines, of which little is said, or if
-        they belong to another one; else as terms of which more may be said. Inner ones belong to
-        what is around them."""
+        they belong to another one; else as terms of which more may be said."""
         rows = [(", ".join(one.terms), " ".join(one.lines)) for one in found]
         brief = sum(len(text) for _, text in rows) < TOLD_AT_LENGTH * len(rows)
         if (len(rows) >= _FEWEST_ROWS and brief) or 0 < self._column < column:
             self._builder.table([[as_text(cell) for cell in row] for row in rows])
             return
-        if outer and self._column != column:
+        if self._column != column:
             self._builder.open_terms(_FEWEST_TERMS)
             self._column = self._indent = column
         for name, text in rows:
-            if outer:
-                self._builder.term(name)
+            self._builder.term(name)
             self._builder.paragraph(as_text(f"{name}\n{text}"))
 
     def end_terms(self) -> None:
@@ -234,6 +226,11 @@ class _PlainReader:
 
     def _heading(self, line: str, level: int) -> None:
         self.end_terms()
+        if not self._headed:
+            # Below other text, the first heading is not the title of the whole.
+            self._below_title = int(self._begun)
+            self._headed = True
+        level += self._below_title
         self._builder.heading(level, as_text(_BESIDE_TITLE.sub("", line.strip())))
 
     def _level(self, mark: str) -> int:

@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 _BESIDE = re.compile(r"( *)(\S.{0,58}?) {2,}(\S.*)")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:!?)]*")
+_COMMENT = ("#", "//", "/*", "--", ";", "%", "$", ">")
+_FEWEST_WORDS = 6
+_MOST_WORDS = 0.75
 _LONGEST_TERM = 60
 _DEEPER = 3
 _FEWEST = 3
@@ -33,6 +37,21 @@ def indent_of(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
+def is_worded(line: str) -> bool:
+    """Whether a line is part of a sentence; comments and commands are not."""
+    words = line.split()
+    if len(words) < _FEWEST_WORDS or line.startswith(_COMMENT):
+        return False
+    return sum(_WORD.fullmatch(word) is not None for word in words) > _MOST_WORDS * len(words)
+
+
+def _is_described(line: str, below: str) -> bool:
+    """Whether a line may be a term that the line below it begins to describe."""
+    deeper = bool(line) and indent_of(below) >= indent_of(line) + _DEEPER
+    short = len(line.strip()) <= _LONGEST_TERM and not line.endswith((".", ",", ";", ":"))
+    return deeper and short and is_worded(below.strip())
+
+
 class TermLayout:
     """The columns at which a text describes its terms."""
 
@@ -42,6 +61,8 @@ class TermLayout:
             beside = _BESIDE.fullmatch(line)
             if beside and below and indent_of(below) == beside.start(3):
                 columns[beside.start(3)] += 1
+            elif _is_described(line, below):
+                columns[indent_of(below)] += 1
         self._columns = {column for column, count in columns.items() if count >= _FEWEST}
 
     def _column(self, chunk: Sequence[str], outer: int) -> int:
@@ -60,7 +81,7 @@ class TermLayout:
         for line in chunk if column else ():
             beside = _BESIDE.fullmatch(line)
             if indent_of(line) >= column:
-                if not found:
+                if not found or not (found[0].lines or is_worded(line.strip())):
                     return 0, []
                 found[-1].lines.append(line[column:])
                 continue
