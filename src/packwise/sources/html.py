@@ -49,6 +49,8 @@ _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
 _BOLD = ("b", "strong")
 _CODE = ("code", "kbd", "samp", "tt")
+_FAR = 20
+"""Elements around a paragraph that are looked at: a page may nest thousands."""
 _AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
 _WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
@@ -137,16 +139,19 @@ def _is_code(node: LexborNode) -> bool:
     if not _is_all(node, _CODE) or len(node.text().split()) == 1:
         return False
     around = node.parent
-    while around is not None and around.tag not in _AROUND_TEXT:
+    for _ in range(_FAR):
+        if around is None or around.tag in _AROUND_TEXT:
+            break
         around = around.parent
-    return around is None
+    return around is None or around.tag not in _AROUND_TEXT
 
 
 def _is_mark(node: LexborNode) -> bool:
     """Whether a link only marks a place of its own page, or leads to its top."""
+    if not (node.attributes.get("href") or "").startswith("#"):
+        return False
     text = node.text(strip=True)
-    own = (node.attributes.get("href") or "").startswith("#")
-    return own and len(text) < 3 and not any(map(str.isalnum, text))
+    return len(text) < 3 and not any(map(str.isalnum, text))
 
 
 def _own_text(node: LexborNode) -> int:

@@ -79,20 +79,19 @@ class TermLayout:
         column = self._column(chunk, outer)
         found: list[Described] = []
         for line in chunk if column else ():
-            beside = _BESIDE.fullmatch(line)
             if indent_of(line) >= column:
                 if not found or not (found[0].lines or is_worded(line.strip())):
                     return 0, []
                 found[-1].lines.append(line[column:])
                 continue
-            beside = beside if beside and beside.start(3) == column else None
+            beside = line[column - 1 : column] == " " and line[column : column + 1].strip()
             if indent_of(line) > outer or (not beside and len(line.strip()) > _LONGEST_TERM):
                 return 0, []
             if not found or found[-1].lines:
                 found.append(Described())
             if beside:
-                found[-1].terms.append(beside[2])
-                found[-1].lines.append(beside[3])
+                found[-1].terms.append(line[:column].strip())
+                found[-1].lines.append(line[column:])
             else:
                 found[-1].terms.append(line.strip())
         return (column, found) if found and found[-1].lines else (0, [])
