@@ -206,6 +206,8 @@ def test_a_part_of_an_asciidoc_manual_may_have_terms_alone(one):
         f"--option{n}::\n\tWhat it does is told here.\n+\nAnd {'more ' * 40}.\n\n" for n in range(6)
     )
     assert paths(one("options.txt", text)) == [f"--option{n}" for n in range(6)]
+    examples = "".join(f"Write this::\n\n    make box{n}\n\n" for n in range(15))
+    assert "Write this::" in one("examples.txt", examples).text
 
 
 def test_a_table_of_asciidoc_has_the_columns_that_it_declares(one, blocks):

@@ -33,7 +33,8 @@ def read(builder: DocumentBuilder, text: str) -> None:
     untitled, titled = _UNDERLINED.subn("", sample)
     rst, asciidoc = len(_RST.findall(sample)), len(_ASCIIDOC.findall(untitled))
     headed = titled or re.search(r"(?m)^=+ \S", sample)
-    if asciidoc > rst and asciidoc >= (3 if headed else _TERMS_ALONE):
+    of_manual = asciidoc >= _TERMS_ALONE and "\n+\n" in sample
+    if asciidoc > rst and ((headed and asciidoc >= 3) or of_manual):
         from packwise.sources.line_markup import read_asciidoc
 
         read_asciidoc(builder, text)
