@@ -24,17 +24,14 @@ def read(builder: DocumentBuilder, text: str) -> None:
     """Add a text. It is read as reStructuredText or AsciiDoc if it has headings and several
     marks of one of them. A part of a manual in AsciiDoc may have terms alone."""
     sample = text[:_SAMPLE]
-    if vim_help.is_help(text):
-        title, text = vim_help.as_plain_text(text)
-        builder.fallback_title = builder.fallback_title or title
-        plain_blocks.read(builder, text)
-        return
     # What underlines a title may be what encloses code in AsciiDoc.
     untitled, titled = _UNDERLINED.subn("", sample)
     rst, asciidoc = len(_RST.findall(sample)), len(_ASCIIDOC.findall(untitled))
     headed = titled or re.search(r"(?m)^=+ \S", sample)
     of_manual = asciidoc >= _TERMS_ALONE and "\n+\n" in sample
-    if asciidoc > rst and ((headed and asciidoc >= 3) or of_manual):
+    if vim_help.is_help(text):
+        vim_help.read(builder, text)
+    elif asciidoc > rst and ((headed and asciidoc >= 3) or of_manual):
         from packwise.sources.line_markup import read_asciidoc
 
         read_asciidoc(builder, text)

@@ -1,4 +1,4 @@
-"""Help files of Vim and its plugins, as plain text without their marks.
+"""Help files of Vim and its plugins: plain text with marks.
 
 ``*name*`` is a target and ``|name|`` a link to one, ``>`` and ``<`` enclose code, and ``~`` ends a
 line that is highlighted: a heading at the margin, else what is seen on the screen.
@@ -7,6 +7,9 @@ line that is highlighted: a heading at the margin, else what is seen on the scre
 from __future__ import annotations
 
 import re
+
+from packwise.sources import plain_blocks
+from packwise.sources.document_builder import DocumentBuilder
 
 _FIRST = re.compile(r"\*[\w.+-]{1,80}\.(?:txt|\w\wx)\*(?=\s)")
 _NUMBER = re.compile(r"^\*(\d+\.\d+)\*\s+")
@@ -27,7 +30,14 @@ def is_help(text: str) -> bool:
     return _FIRST.match(text) is not None
 
 
-def as_plain_text(text: str) -> tuple[str, str]:
+def read(builder: DocumentBuilder, text: str) -> None:
+    """Add the blocks of a help file."""
+    title, text = _as_plain_text(text)
+    builder.fallback_title = builder.fallback_title or title
+    plain_blocks.read(builder, text)
+
+
+def _as_plain_text(text: str) -> tuple[str, str]:
     """The title of a help file and its text without marks."""
     first, *lines = text.expandtabs().split("\n")
     title = _FIRST.sub("", first).strip()
