@@ -26,9 +26,11 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_STRIKES = re.compile(rb"(\S)\x08\1|_\x08")
+"""A letter that is printed twice to make it bold, or underlined."""
 _STRUCK = re.compile(r"[^\n]\x08")
 _BOLD = re.compile(r"(?:(\S)\x08\1| )+")
-_CONTROL = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b")) + b"\x7f"
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b")) + b"\x7f"
 _CHARSET = re.compile(rb"""(?i)<meta[^>]{0,200}?charset\s*=\s*["']?([\w\-]{1,40})""")
 
 
@@ -72,7 +74,7 @@ def decode(raw: bytes, *, html: bool = False) -> tuple[str, str]:
     if not mark and b"\0" in raw:
         raise SourceError("is not text (it holds NUL bytes)")
     if not mark or mark == "utf-8-sig":
-        control = len(raw) - len(raw.translate(None, _CONTROL))
+        control = len(raw) - len(raw.translate(None, _CONTROL)) - len(_STRIKES.findall(raw))
         if control > _NOT_TEXT_SHARE * len(raw):
             raise SourceError("is not text (too many control characters)")
     encoding = mark or "utf-8"
