@@ -46,12 +46,20 @@ def test_a_line_that_begins_with_a_bold_target_names_what_follows(read, blocks):
     said = "It sets how that is done, and for how long, as told here. "
     body = "<h1>Box</h1><h2>Settings</h2><p>All of them.</p>"
     for name in ("lock", "open"):
-        line = f"<div><b><a name={name}></a><a href=#{name}>{name}</a></b> <i>&lt;how&gt;</i></div>"
+        bold = f"<b><a name={name}></a><a href=#{name}>{name}</a></b>"
+        line = f"<div>{bold} <i>&lt;how&gt;</i> {'[x]' * 30}</div>"
         body += f"<a name=x></a>{line}<a name=y></a>{line.replace('how', 'who')}"
         body += f"<pre>{said}</pre><p>{said * 3}</p>"
     document = read("html", page(body + "<div><b>no target</b> and <p>text</p></div>"))
-    assert [s.path[-1] for s in document.sections] == ["Settings", "lock <how>", "open <how>"]
-    assert blocks(document)[1:3] == [("text", "lock <who>"), ("text", said.strip())]
+    assert [s.path[-1] for s in document.sections] == [
+        "Settings",
+        f"lock <how> {'[x]' * 30}",
+        f"open <how> {'[x]' * 30}",
+    ]
+    assert blocks(document)[1:3] == [
+        ("text", f"lock <who> {'[x]' * 30}"),
+        ("text", said.strip()),
+    ]
 
 
 def test_two_line_breaks_end_a_paragraph(read, blocks):

@@ -102,15 +102,16 @@ class DocumentBuilder:
     def close_terms(self) -> None:
         self._terms.close(len(self._pieces))
 
-    def label(self, linked: LinkedText) -> None:
-        """Add a paragraph in bold type, which may be the name of what follows."""
+    def label(self, linked: LinkedText, *, target: bool = False) -> None:
+        """Add a paragraph in bold type, which may be the name of what follows. A ``target`` is
+        one that links lead to."""
         if self._lists or not linked.text:
             self.paragraph(linked)
         else:
             before = self._pieces[-1] if self._pieces else None
             announced = before is not None and before.linked.text.endswith(":")
             name = linked.on_one_line().text
-            self._terms.label(len(self._pieces), name, announced=announced)
+            self._terms.label(len(self._pieces), name, announced=announced, target=target)
             self._add(linked, label=True)
 
     def paragraph(self, linked: LinkedText, places: Places = ()) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from packwise.sources import plain_blocks, shown_manuals
@@ -304,7 +305,7 @@ class _HtmlReader:
     def _enter_division(self, node: LexborNode) -> None:
         self._break()
         if self._inline.blank and _is_named(node):
-            self._add = self._builder.label
+            self._add = partial(self._builder.label, target=True)
 
     def _enter_break(self, node: LexborNode) -> None:
         if self._cell is not None or self._heading or self._inline.at_line_start:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 TOLD_AT_LENGTH = 150
 """Characters that the descriptions of a section's terms have on average, at least."""
-LONGEST_LABEL = 120
+LONGEST_LABEL = 80
+LONGEST_TARGET = 200
+"""A line that links lead to names what follows, with all that may be written after the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,12 @@ class Terms:
         if self._open and name:
             self._open[-1].terms.append((at, name))
 
-    def label(self, at: int, name: str, *, announced: bool) -> None:
-        """A line in bold type that stands alone. Of two in a row, the second says more about the
-        first. Those of a list that is announced ("the arguments are:") stay with it."""
-        short = 0 < len(name) <= LONGEST_LABEL and name[-1] not in ".:;,!"
+    def label(self, at: int, name: str, *, announced: bool, target: bool) -> None:
+        """A line in bold type that stands alone, which links may lead to. Of two in a row, the
+        second says more about the first. Those of a list that is announced ("the arguments
+        are:") stay with it."""
+        longest = LONGEST_TARGET if target else LONGEST_LABEL
+        short = 0 < len(name) <= longest and name[-1] not in ".:;,!"
         self._listed |= announced and not self._labels
         if short and not (self._open or self._listed or at - 1 in self._labels):
             self._labels[at] = name
