@@ -181,6 +181,7 @@ def words(tmp_path_factory):
         "a": "# Copies\n\nA backup of the header is stored in a file.\n",
         "b": "# Ways\n\nScroll to the header of the page, or to the first one.\n",
         "c": "# Doors\n\nA login is needed to see a page.\n",
+        "d": "# Marks\n\nMark each name as readonly.\n",
     }
     for name, page in pages.items():
         (folder / f"{name}.md").write_text(page, encoding="utf-8")
@@ -196,9 +197,10 @@ def words(tmp_path_factory):
         ("Who has backed up the header?", "a.md"),
         ("How do I log in?", "c.md"),
         ("Where was I logged in?", "c.md"),
+        ("Is the page read-only?", "d.md"),
     ],
 )
-def test_a_phrasal_verb_finds_the_noun_that_is_made_of_it(words, question, document):
+def test_a_phrasal_verb_or_a_compound_finds_the_noun_that_is_made_of_it(words, question, document):
     assert words.search(question, mode="keyword").hits[0].passage.document == document
 
 

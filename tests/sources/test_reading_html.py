@@ -31,6 +31,37 @@ def test_white_space_means_nothing_but_in_code(read, blocks):
     assert blocks(read("html", page(body))) == [("text", "one two three"), ("code", "a\n  b\nc")]
 
 
+def test_a_paragraph_that_is_all_code_is_code_unless_it_is_part_of_an_item(read, blocks):
+    body = "<p>Run</p><div><p><code>make key<br>make lock</code></p></div><p><code>make</code>"
+    body += "<ul><li><p>Then</p><p><code>make box</code></p></ul>"
+    assert blocks(read("html", page(body))) == [
+        ("text", "Run"),
+        ("code", "make key\nmake lock"),
+        ("text", "make"),
+        ("list", "- Then\n  make box"),
+    ]
+
+
+def test_a_line_that_begins_with_a_bold_target_names_what_follows(read, blocks):
+    said = "It sets how that is done, and for how long, as told here. "
+    body = "<h1>Box</h1><h2>Settings</h2><p>All of them.</p>"
+    for name in ("lock", "open"):
+        bold = f"<b><a name={name}></a><a href=#{name}>{name}</a></b>"
+        line = f"<div>{bold} <i>&lt;how&gt;</i> {'[x]' * 30}</div>"
+        body += f"<a name=x></a>{line}<a name=y></a>{line.replace('how', 'who')}"
+        body += f"<pre>{said}</pre><p>{said * 3}</p>"
+    document = read("html", page(body + "<div><b>no target</b> and <p>text</p></div>"))
+    assert [s.path[-1] for s in document.sections] == [
+        "Settings",
+        f"lock <how> {'[x]' * 30}",
+        f"open <how> {'[x]' * 30}",
+    ]
+    assert blocks(document)[1:3] == [
+        ("text", f"lock <who> {'[x]' * 30}"),
+        ("text", said.strip()),
+    ]
+
+
 def test_two_line_breaks_end_a_paragraph(read, blocks):
     document = read("html", page("a<br>b<br><br>c"))
     assert blocks(document) == [("text", "a\nb"), ("text", "c")]
@@ -39,7 +70,8 @@ def test_two_line_breaks_end_a_paragraph(read, blocks):
 def test_furniture_goes_inside_and_outside_the_content(read):
     body = (
         "<header>logo</header><nav>menu</nav><div role=navigation>crumbs</div>"
-        "<article><header><h1>T</h1></header><p>text<a class=headerlink href=#t>¶</a></p>"
+        "<article><header><h1>T</h1></header><p>text<a class=headerlink href=#t>¶</a>"
+        "<a href=#u> ¶</a></p><p><a href=#t><img alt=top src=up.gif></a></p>"
         "<aside>a hint</aside><p hidden>secret</p><p style='display: none'>gone</p>"
         "<button>Copy</button></article><aside>adverts</aside><footer>legal</footer>"
     )
@@ -133,6 +165,9 @@ def test_the_contents_of_a_page_are_no_text_of_it(read):
     links = "".join(f"<li><a href=#s{i}>Question {i}?</a>" for i in range(4))
     sections = "".join(f"<h2 id=s{i}>Question {i}?</h2><p>Answer {i}." for i in range(4))
     document = read("html", page(f"<h1>FAQ</h1><ul>{links}</ul>{sections}"))
+    assert document.text.count("Question 2?") == 1
+    lines = links.replace("<li>", "<br>")
+    document = read("html", page(f"<h1>FAQ</h1><p>{lines}</p>{sections}"))
     assert document.text.count("Question 2?") == 1
     mixed = read("html", page(f"<ul>{links}<li>and <a href=#s9>more</a></ul>{sections}"))
     assert mixed.text.count("Question 2?") == 2

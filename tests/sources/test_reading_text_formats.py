@@ -104,7 +104,7 @@ def test_asciidoc(one, blocks):
         ("code", "gpg --sign"),
         ("text", "Note: Keep it safe."),
         ("table", "a | b\n1 | 2"),
-        ("text", "term: its meaning"),
+        ("text", "term\nits meaning"),
     ]
 
 
@@ -138,9 +138,76 @@ After the list.
 def test_terms_of_asciidoc_share_what_is_said_below_them(one, blocks):
     text = "`--lockable`::\n`-l`::\n  Make them lockable.\n`-v`:: Say more.\nAnd more.\n"
     assert blocks(one("a.adoc", text)) == [
-        ("text", "--lockable, -l: Make them lockable."),
-        ("text", "-v: Say more. And more."),
+        ("text", "--lockable, -l\nMake them lockable."),
+        ("text", "-v\nSay more. And more."),
     ]
+
+
+def test_terms_of_asciidoc_that_are_described_at_length_are_sections(one, blocks):
+    said = "It is said here what that is for and when one would rather do without, in some words"
+    text = f"""\
+= keys
+
+== Options
+
+-f::
+--force::
+
+\tWrite. {said}.
++
+There is more. {said}.
++
+--
+* one
+* two
+
+Both count.
+--
+
+\\--::
+\tEnds. {said}, {said}.
++
+quiet;;
+\tnothing
+loud;;
+\tall
+
+The rest is about ``other things'', at the end of the section.
+"""
+    document = one("a.adoc", text)
+    options, force, dashes, rest = document.sections
+    assert options.path == rest.path == ("Options",)
+    assert force.path == ("Options", "-f, --force")
+    assert dashes.path == ("Options", "--")
+    kinds = [kind for kind, _ in blocks(document)]
+    assert kinds == ["text", "text", "list", "text", "text", "text", "text", "text"]
+    shown = [text for _, text in blocks(document)]
+    assert shown[0] == f"-f, --force\nWrite. {said}."
+    assert shown[3:] == [
+        "Both count.",
+        f"--\nEnds. {said}, {said}.",
+        "quiet\nnothing",
+        "loud\nall",
+        'The rest is about "other things", at the end of the section.',
+    ]
+
+
+def test_remarks_on_code_in_asciidoc_are_a_list(one, blocks):
+    remarks = "<1> It takes\n    a while.\n<2> It is quick.\n"
+    text = f"----\nmake key  <1>\nmake box  <2>\n----\n{remarks}"
+    assert blocks(one("a.adoc", text)) == [
+        ("code", "make key  <1>\nmake box  <2>"),
+        ("list", "1. It takes a while.\n2. It is quick."),
+    ]
+
+
+def test_a_part_of_an_asciidoc_manual_may_have_terms_alone(one):
+    text = "".join(
+        f"--option{n}::\n\tWhat it does is told here.\n+\nAnd {'more ' * 40}.\n\n" for n in range(6)
+    )
+    assert paths(one("options.txt", text)) == [f"--option{n}" for n in range(6)]
+    examples = "".join(f"Write this::\n\n    make box{n}\n\n" for n in range(15))
+    assert "Write this::" in one("examples.txt", examples).text
 
 
 def test_a_table_of_asciidoc_has_the_columns_that_it_declares(one, blocks):
@@ -325,6 +392,229 @@ To stop it by hand, send it one of these signals with the usual command:
     ]
 
 
+def test_plain_text_has_headings_below_rulings_and_in_capitals(one):
+    text = """\
+About the server
+
+=============================================================================
+Stopping it
+
+It stops when it gets a signal, and it tells its clients.
+
+A FEW WORDS MORE
+
+They are told once, and then the connection is closed by it.
+
+-----------------------------------------------------------------------------
+
+Nothing else is to be said here, but it may take some time.
+=============================================================================
+===== Starting it =====
+=============================================================================
+It starts by itself as soon as the machine is up and running.
+"""
+    document = one("a.txt", text)
+    assert document.title == "A"
+    assert paths(document) == ["", "Stopping it", "Stopping it > A FEW WORDS MORE", "Starting it"]
+    assert "---" not in document.text
+    assert "===" not in document.text
+
+
+def test_terms_of_plain_text_stand_beside_their_descriptions(one, blocks):
+    said = "  ".join(["words that say what it is"] * 3)
+    text = f"""\
+These are the options that it knows:
+
+-f
+--force         Write the file, {said},
+                even if somebody else has it.
+
+                Do not use it, {said}, without a reason.
+
+-q              Say nothing at all, {said},
+                except for errors.
+
+-v              Say more, {said},
+                about what is done.
+
+Of the keys, which are described in the manual, the most useful ones are:
+    a           to do it once
+    b           to do it twice, with a
+                pause between
+    c           to stop
+
+The rest can be read there by those who want to.
+"""
+    document = one("a.txt", text)
+    assert paths(document) == ["", "-f, --force", "-q", "-v", ""]
+    shown = blocks(document)
+    assert shown[1][1].startswith(f"-f, --force\nWrite the file, {said}, even if somebody")
+    assert shown[2][1].startswith("Do not use it,")
+    keys = "a | to do it once\nb | to do it twice, with a pause between\nc | to stop"
+    assert shown[-2] == ("table", keys)
+
+
+def test_terms_of_plain_text_stand_above_their_descriptions(one, blocks):
+    said = "and that is how it has always been with these boxes, as far as anybody knows"
+    text = f"""\
+These kinds of boxes are known, and there may be more of them:
+
+    small
+        One that fits into a pocket, {said},
+        {said}.
+    big
+        One that does not fit into it, {said},
+        {said}.
+    huge
+        One that nobody can lift alone, {said},
+        {said}.
+
+The kind is chosen in the file of settings, where it has a line:
+
+    /etc/box.conf:
+        kind = small
+"""
+    document = one("a.txt", text)
+    assert paths(document) == ["", "small", "big", "huge", ""]
+    assert blocks(document)[1][1].startswith("small\nOne that fits into a pocket, and")
+    assert blocks(document)[-1] == ("code", "/etc/box.conf:\n    kind = small")
+
+
+def test_questions_of_plain_text_are_headings_of_their_answers(one, blocks):
+    marked = """\
+Q:   Why is it impossible to open the
+     box when the key is lost?
+
+A:   It has no other lock, and that
+     is how it should be.
+
+Q: I have lost it. What now?
+A: Ask somebody who has another one.
+"""
+    document = one("a.txt", marked)
+    lost = "Why is it impossible to open the box when the key is lost?"
+    assert paths(document) == [lost, "I have lost it. What now?"]
+    assert blocks(document) == [
+        ("text", "It has no other lock, and that\nis how it should be."),
+        ("text", "Ask somebody who has another one."),
+    ]
+    numbered = """\
+1. How do I open it?
+2. How do I close it?
+
+1. How do I open it, if that is at all
+   possible?
+
+\tWith the key that came with it, from the left.
+
+2. How do I close it?
+
+\tPush the lid down, and turn the key.
+
+3. It does not turn.
+
+\tOil it.
+"""
+    document = one("b.txt", numbered)
+    asked = ["1. How do I open it, if that is at all possible?", "2. How do I close it?"]
+    asked.append("3. It does not turn.")
+    assert paths(document) == ["", *asked]
+    assert blocks(document)[0][0] == "list"
+
+
+def test_a_list_follows_the_line_that_announces_it(one, blocks):
+    text = "These are the steps that have to be taken:\n- one\n- two\n"
+    assert [kind for kind, _ in blocks(one("a.txt", text))] == ["text", "list"]
+
+
+def test_text_for_a_printer_is_read_once_and_its_bold_lines_are_headings(one, blocks):
+    def bold(words):
+        return "".join(letter if letter == " " else f"{letter}\b{letter}" for letter in words)
+
+    text = f"""\
+{bold("All about keys")}
+
+{"-" * 79}
+
+{bold("How to make them")}
+
+Use _\bg_\bp_\bg, and be {bold("careful")} with it, as always with a key.
+
+    {bold("Note")}
+
+    Keep it.
+
+{bold("How to lose them")}
+
+Give them away.
+"""
+    document = one("KEYS_README", text)
+    assert document.title == "All about keys"
+    assert paths(document) == ["How to make them", "How to lose them"]
+    assert blocks(document)[0][1].startswith("Use gpg, and be careful with it")
+    assert document.places[0].name == "line 5"
+
+
+def test_help_of_vim(one, blocks):
+    text = """\
+*keys.txt*\tFor Vim version 9.0.
+
+\t\t  VIM USER MANUAL - by A. Writer
+
+\t\t\tAll about keys
+
+|01.1|\tMaking them
+|01.2|\tLosing them
+
+==============================================================================
+*01.1*\tMaking them\t\t\t\t\t*making-keys*
+
+See |gpg| for that, or type this >
+\t:make key
+<\tIt takes a while until it is there.
+
+How long it takes ~
+
+A minute.
+
+==============================================================================
+*01.2*\tLosing them
+
+\t\t\t\t\t\t\t*:lose*
+<Lose>\tor
+:los\t\tLose the key that is named, and all of the files that were
+\t\tmade with it, as far as they are not open.  Nobody gets them back,
+\t\tneither today nor at any other time that is known to us.
+\t\t\t\t\t\t\t*:give*
+:gi[ve]\t\tGive the key that is named to those who wait for it, and all of
+\t\tthe files with it.  They have to say thanks,
+\t\tat once, and in the form that is usual where they live.
+
+:fi[nd]\t\tFind the key that is named, wherever it may be.  That is
+\t\tonly possible if it was lost before, and not for long,
+\t\tas it is with everything else that one may want to find.
+
+ vim:tw=78:ts=8:noet:ft=help:norl:
+"""
+    document = one("keys.txt", text)
+    assert document.title == "All about keys"
+    lost = "01.2 Losing them"
+    made = "01.1 Making them"
+    assert paths(document) == [
+        made,
+        f"{made} > How long it takes",
+        lost,
+        f"{lost} > <Lose>, :los",
+        f"{lost} > :gi[ve]",
+        f"{lost} > :fi[nd]",
+    ]
+    assert blocks(document)[:3] == [
+        ("text", "See gpg for that, or type this"),
+        ("code", ":make key"),
+        ("text", "It takes a while until it is there."),
+    ]
+
+
 def test_preformatted_sentences_of_a_page_are_text_and_code_stays_code(one, blocks):
     prose = (
         "The graceful stop is triggered when the signal is sent to the\n"
@@ -411,12 +701,19 @@ def test_texts_may_be_packed_and_have_no_suffix(folder, opened):
     text = b"The box opens with a key.\n"
     packed = gzip.compress(text)
     files = {"README": text, "a/README.Debian.gz": packed, "INSTALL": text, "b.txt.gz": packed}
-    found = opened(folder({**files, "c.html.gz": gzip.compress(b"<p>The box.</p>")}))
+    files |= {
+        "BOX_README": text,
+        "keys-HOWTO.gz": packed,
+        "README.ssl": text,
+        "b/README.SSL.gz": packed,
+        "c.html.gz": gzip.compress(b"<p>The box."),
+    }
+    found = opened(folder({**files, "npm-install": text}))
+    assert set(found.documents) == set(files)
     assert {d.text.strip() for d in found.documents.values()} == {
         "The box opens with a key.",
         "The box.",
     }
-    assert len(found.documents) == 5
     # What is no documentation stays out.
     assert set(opened(folder({"LICENSE": text, "d.md": "x"}, "other")).documents) == {"d.md"}
 

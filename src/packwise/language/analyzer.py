@@ -81,6 +81,7 @@ _IDENTIFIER = re.compile(
 )
 _MAX_LENGTH = 64
 _PHRASAL = re.compile(r"\b([a-z]{3,20}) (up|in|out|off|on|down|back|over)\b")
+_HYPHENATED = re.compile(r"(?<![\w-])[a-z]{1,20}-[a-z]{2,20}(?![\w-])")
 _MOST_JOINED = 2000
 _LONGEST_ELISION = 5
 _local = threading.local()
@@ -120,10 +121,15 @@ def _terms(text: str, lang: str) -> list[str]:
 
 
 def joined_verbs(text: str) -> list[str]:
-    """The terms of the nouns that the phrasal verbs of an English text make: "log in" and "logged
-    in" give ``login``, which is how manuals often write it."""
-    found = _PHRASAL.findall(text[:_MOST_JOINED].lower())
-    joined = (f"{_english(verb)}{particle}" for verb, particle in found if verb not in STOP_WORDS)
+    """The terms of the nouns that the phrasal verbs of an English text make, as manuals often
+    write them: "log in" and "logged in" give ``login``. "Read-only" gives ``readonly``."""
+    words = text[:_MOST_JOINED].lower()
+    joined = [
+        f"{_english(verb)}{particle}"
+        for verb, particle in _PHRASAL.findall(words)
+        if verb not in STOP_WORDS
+    ]
+    joined += (word.replace("-", "") for word in _HYPHENATED.findall(words))
     return [term for noun in joined for term in terms(noun)]
 
 

@@ -26,6 +26,10 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_STRIKES = re.compile(rb"(\S)\x08\1|_\x08")
+"""A letter that is printed twice to make it bold, or underlined."""
+_STRUCK = re.compile(r"[^\n]\x08")
+_BOLD = re.compile(r"(?:(\S)\x08\1| )+")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b")) + b"\x7f"
 _CHARSET = re.compile(rb"""(?i)<meta[^>]{0,200}?charset\s*=\s*["']?([\w\-]{1,40})""")
 
@@ -70,14 +74,14 @@ def decode(raw: bytes, *, html: bool = False) -> tuple[str, str]:
     if not mark and b"\0" in raw:
         raise SourceError("is not text (it holds NUL bytes)")
     if not mark or mark == "utf-8-sig":
-        control = len(raw) - len(raw.translate(None, _CONTROL))
+        control = len(raw) - len(raw.translate(None, _CONTROL)) - len(_STRIKES.findall(raw))
         if control > _NOT_TEXT_SHARE * len(raw):
             raise SourceError("is not text (too many control characters)")
     encoding = mark or "utf-8"
     declared = _CHARSET.findall(raw[:4096])[:1] if html and not mark else []
     for name in (encoding, *(charset.decode("ascii") for charset in declared)):
         try:
-            return clean(raw.decode(name)), ""
+            return _cleaned(raw.decode(name)), ""
         except (UnicodeDecodeError, LookupError):
             continue
     text = raw.decode(encoding, "replace")
@@ -86,11 +90,24 @@ def decode(raw: bytes, *, html: bool = False) -> tuple[str, str]:
     if not mark and 2 * lost > len(text) - len(text.encode("ascii", "ignore")):
         guess = _guessed(raw)
         if guess:
-            return clean(raw.decode(guess, "replace")), f"not UTF-8: read as {_name(guess)}"
+            return _cleaned(raw.decode(guess, "replace")), f"not UTF-8: read as {_name(guess)}"
     if lost > _NOT_TEXT_SHARE * len(text):
         raise SourceError(f"is not UTF-8 text ({lost / len(text):.0%} of it cannot be read)")
     counted = "one byte is" if lost == 1 else f"{lost} bytes are"
-    return clean(text), f"{counted} not {encoding.upper()}: replaced"
+    return _cleaned(text), f"{counted} not {encoding.upper()}: replaced"
+
+
+def _cleaned(text: str) -> str:
+    """Text without control characters. Where it strikes letters twice, as for a printer, to make
+    them bold, it has them once, and a line that is all bold and stands alone is underlined."""
+    if "\b" not in text:
+        return clean(text)
+    lines = text.replace("\r\n", "\n").split("\n")
+    for at, line in enumerate(lines[:-1]):
+        alone = not lines[at + 1].strip() and (at == 0 or not lines[at - 1].strip())
+        if alone and line[:1] != " " and _BOLD.fullmatch(line):
+            lines[at + 1] = ("-" if at else "=") * len(_STRUCK.sub("", line))
+    return clean(_STRUCK.sub("", "\n".join(lines)))
 
 
 def _unmarked(raw: bytes) -> str:

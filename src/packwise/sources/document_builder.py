@@ -103,13 +103,15 @@ class DocumentBuilder:
     def close_terms(self) -> None:
         self._terms.close(len(self._pieces))
 
-    def label(self, linked: LinkedText) -> None:
-        """Add a paragraph in bold type, which may be the name of what follows."""
+    def label(self, linked: LinkedText, *, target: bool = False) -> None:
+        """Add a paragraph in bold type, which may be the name of what follows. A ``target`` is
+        one that links lead to."""
         if self._lists or not linked.text:
             self.paragraph(linked)
         else:
             name = linked.on_one_line().text
-            self._terms.label(len(self._pieces), name, announced=self._announces())
+            announced = self._announces()
+            self._terms.label(len(self._pieces), name, announced=announced, target=target)
             self._add(linked, label=True)
 
     def _announces(self) -> bool:
@@ -122,7 +124,8 @@ class DocumentBuilder:
         if not linked:
             return
         if not self._lists:
-            self._add(linked, places=places)
+            if not _is_contents(linked):
+                self._add(linked, places=places)
             return
         if not self._list_text.blank:
             self._list_text.write("\n")
@@ -255,8 +258,8 @@ class DocumentBuilder:
 
 
 def _is_contents(linked: LinkedText) -> bool:
-    """Whether a list is the table of contents of its own page: its items are links to places in
-    it. It would match every question that one of the page's sections answers."""
+    """Whether a list or a text is the table of contents of its own page: it consists of links to
+    places in it. It would match every question that one of the page's sections answers."""
     anchors = linked.anchors
     if len(anchors) < _FEWEST_CONTENTS or not all(a.href.startswith("#") for a in anchors):
         return False

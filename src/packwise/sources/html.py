@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 from packwise.sources import plain_blocks, shown_manuals
@@ -47,6 +48,11 @@ _BOXES = frozenset("note warning tip caution important admonition danger hint at
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
+_BOLD = ("b", "strong")
+_CODE = ("code", "kbd", "samp", "tt")
+_FAR = 20
+"""Elements around a paragraph that are looked at: a page may nest thousands."""
+_AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
 _WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
@@ -113,10 +119,40 @@ def _content(page: LexborHTMLParser) -> LexborNode | None:
     return body
 
 
-def _is_bold(node: LexborNode) -> bool:
-    """Whether all text of an element is in one element of bold type."""
+def _is_all(node: LexborNode, tags: Collection[str]) -> bool:
+    """Whether all text of an element is in one element of these kinds."""
     parts = [child for child in node.iter(include_text=True) if child.text(strip=True)]
-    return len(parts) == 1 and parts[0].tag in ("b", "strong")
+    return len(parts) == 1 and parts[0].tag in tags
+
+
+def _is_named(node: LexborNode) -> bool:
+    """Whether an element is a line that begins with a name in bold type, which is a target."""
+    first = node.first_child
+    while first is not None and first.tag == "-text" and not (first.text_content or "").strip():
+        first = first.next
+    if first is None or first.tag not in _BOLD or not first.css_first("[id], a[name]"):
+        return False
+    return all(child.tag not in _BLOCKS and child.tag not in _LISTS for child in node.iter())
+
+
+def _is_code(node: LexborNode) -> bool:
+    """Whether a paragraph is nothing but code of several words, and no part of a list or table."""
+    if not _is_all(node, _CODE) or len(node.text().split()) == 1:
+        return False
+    around = node.parent
+    for _ in range(_FAR):
+        if around is None or around.tag in _AROUND_TEXT:
+            break
+        around = around.parent
+    return around is None or around.tag not in _AROUND_TEXT
+
+
+def _is_mark(node: LexborNode) -> bool:
+    """Whether a link only marks a place of its own page, or leads to its top."""
+    if not (node.attributes.get("href") or "").startswith("#"):
+        return False
+    text = node.text(strip=True)
+    return len(text) < 3 and not any(map(str.isalnum, text))
 
 
 def _own_text(node: LexborNode) -> int:
@@ -141,12 +177,13 @@ class _HtmlReader:
         self._inline = TextBuilder()
         self._heading = 0
         self._after_term = False
-        self._is_label = False
+        self._add: Callable[[LinkedText], None] = builder.paragraph
         self._rows: list[list[LinkedText]] | None = None
         self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], None]] = {
             **dict.fromkeys(_BLOCKS, lambda node: self._break()),
             "p": self._enter_paragraph,
+            "div": self._enter_division,
             "dl": self._enter_definitions,
             "dt": lambda node: self._break(),
             "dd": lambda node: self._enter_definition(),
@@ -215,6 +252,8 @@ class _HtmlReader:
     def _is_dropped(self, tag: str, node: LexborNode) -> bool:
         if tag in _DROPPED or (tag in _OUTSIDE and not self._inside):
             return True
+        if tag == "a" and _is_mark(node):
+            return True
         given = node.attributes
         if not given:
             return False
@@ -253,14 +292,20 @@ class _HtmlReader:
 
     def _flush(self) -> None:
         self._after_term = False
-        add = self._builder.label if self._is_label else self._builder.paragraph
-        self._is_label = False
+        add, self._add = self._add, self._builder.paragraph
         add(self._inline.finish())
 
     def _enter_paragraph(self, node: LexborNode) -> None:
         self._break()
-        if self._inline.blank:
-            self._is_label = _is_bold(node)
+        if self._inline.blank and _is_all(node, _BOLD):
+            self._add = self._builder.label
+        elif self._inline.blank and self._cell is None and _is_code(node):
+            self._add = lambda linked: self._builder.code(linked.text)
+
+    def _enter_division(self, node: LexborNode) -> None:
+        self._break()
+        if self._inline.blank and _is_named(node):
+            self._add = partial(self._builder.label, target=True)
 
     def _enter_break(self, node: LexborNode) -> None:
         if self._cell is not None or self._heading or self._inline.at_line_start:

@@ -51,7 +51,7 @@ class _LineReader:
             line = self.lines[self.at].rstrip()
             self.at += 1
             if not line.strip():
-                self.end_paragraph()
+                self.blank_line()
             elif not self.special(line):
                 self._paragraph.append(line.strip())
         self.end_list()
@@ -62,6 +62,9 @@ class _LineReader:
     def special(self, line: str) -> bool:
         """Read what starts at a line, if it is no paragraph."""
         raise NotImplementedError
+
+    def blank_line(self) -> None:
+        self.end_paragraph()
 
     def span(self, text: str) -> LinkedText:
         return self.inline.span(text)
@@ -131,6 +134,8 @@ def _write_asciidoc(inline: TextBuilder, found: re.Match[str]) -> None:
         inline.write(found["text"] or found["target"].replace("_", " ").strip())
     elif found["key"] is not None:
         inline.write(found["key"].replace(",", "+"))
+    elif found["words"]:
+        inline.write(f'"{found["words"]}"')
     else:
         inline.write(
             found["literal"] or found["strong"] or found["emphasis"] or found["quoted"] or ""
@@ -145,6 +150,7 @@ _ASCIIDOC_INLINE = _Inline(
         r"|<<(?P<target>[^<>,\n]{1,200})(?:,(?P<text>[^<>\n]{1,300}))?>>"
         r"|(?:kbd|btn|menu|footnote|pass|stem|indexterm2?|anchor):[^\s\[\]]{0,40}\[(?P<key>[^\]\n]{0,300})\]"
         r"|\[\[[^\]\n]{1,100}\]\]|\(\(\([^()\n]{1,200}\)\)\)"
+        r"|``(?P<words>[^`'\n]{1,200})''"
         r"|`{1,2}\+?(?P<literal>[^`\n]{1,500}?)\+?`{1,2}"
         r"|(?<![\w'])'(?P<quoted>[\w-][^'\n]{0,80})'(?![\w'])"
         r"|(?<![\w*])\*{1,2}(?P<strong>[^\s*][^*\n]{0,300})\*{1,2}(?!\w)"
@@ -168,16 +174,21 @@ class _AsciiDoc(_LineReader):
     inline = _ASCIIDOC_INLINE
     _heading = re.compile(r"(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?$")
     _attribute = re.compile(r":(!?[\w-]+)!?:(?:\s+(.*))?$")
-    _list = re.compile(r"\s*(\*{1,5}|-|\.{1,5}|\d{1,3}\.)\s+(\S.*)$")
-    _term = re.compile(r"\s*(\S.{0,200}?)(::{1,3}|;;)(?:\s+(.*))?$")
+    _list = re.compile(r"\s*(\*{1,5}|-|\.{1,5}|\d{1,3}\.|<[\d.]{1,2}>)\s+(\S.*)$")
+    _term = re.compile(r"\s*\\?(\S.{0,300}?)(::{1,3}|;;)(?:\s+(.*))?$")
     _fence = re.compile(r"(-{4,}|\.{4,}|\+{4,}|`{3,}\w*|/{4,})$")
-    _wrapper = re.compile(r"(?:={4,}|\*{4,}|_{4,}|--)$")
+    _wrapper = re.compile(r"(?:={4,}|\*{4,}|_{4,})$")
     _reference = re.compile(r"\{([\w-]+)\}")
     _style = re.compile(r"\[[^\[].*\]$")
     _image = re.compile(r"image:(?!:)[^\s\[\]]{1,500}\[([^\],\n]{0,300})[^\]\n]{0,300}\]")
     _unread = re.compile(r"//|include::|image::|toc::|if\w*def::|ifeval::|endif::|\[\[|<<<|'''")
-    _attributes = ""
-    _terms = ""
+
+    def __init__(self, builder: DocumentBuilder, text: str) -> None:
+        super().__init__(builder, text)
+        self._attributes = ""
+        self._waiting: list[str] = []
+        self._terms: list[tuple[bool, str]] = []
+        self._in_block = False
 
     def special(self, line: str) -> bool:
         after_blank = self.at > 1 and not self.lines[self.at - 2].strip()
@@ -197,6 +208,8 @@ class _AsciiDoc(_LineReader):
             self.heading("=-~^+".index(self.lines[self.at - 1][0]) + 1, line)
         elif line.startswith(("|===", "!===", ",===")):
             self._read_table(line)
+        elif line == "--":
+            self._enter_or_leave_block()
         elif self._wrapper.match(line) or line == "+" or self._style.match(line):
             self.end_paragraph()
             self._attributes = line
@@ -226,25 +239,69 @@ class _AsciiDoc(_LineReader):
         """An item of a list, a term, or a line of a paragraph."""
         if found := self._list.match(line):
             mark = found[1]
-            ordered = mark[0] == "." or mark[0].isdigit()
+            ordered = mark[0] in ".<" or mark[0].isdigit()
             self.item(len(mark) if mark[0] in "*." else 1, found[2], ordered=ordered)
         elif found := self._term.match(line):
-            # Several terms may share what is said below them.
-            alone = self._paragraph == [f"{self._terms}:"]
-            self._terms = f"{self._terms}, {found[1]}" if alone else found[1]
-            if alone:
-                self._paragraph = []
-            self.end_list()
-            self._paragraph = [f"{self._terms}:", *((found[3],) if found[3] else ())]
+            self._read_term(found[1], found[2], found[3] or "")
         else:
-            if self.in_list and after_blank and line[0] != " ":
+            if after_blank and line[0] != " " and not self._waiting:
                 self.end_list()
+                self._end_terms(self._outer_terms if self._in_block else 0)
             self._paragraph.append(line.strip())
+
+    def _read_term(self, term: str, mark: str, text: str) -> None:
+        """A term; several in a row share what is said below them."""
+        if not self._waiting or self._paragraph:
+            self.end_list()
+        group = (self._in_block, mark)
+        if group in self._terms:
+            self._end_terms(self._terms.index(group) + 1)
+        else:
+            self._terms.append(group)
+            self.builder.open_terms()
+        self._waiting.append(term)
+        self._paragraph = [text] if text else []
+
+    @property
+    def _outer_terms(self) -> int:
+        """How many groups of terms are open outside of a block."""
+        return sum(not inside for inside, _ in self._terms)
+
+    def _end_terms(self, depth: int) -> None:
+        """End the groups of terms that are deeper than this."""
+        while len(self._terms) > depth:
+            self._terms.pop()
+            self.builder.close_terms()
+
+    def _enter_or_leave_block(self) -> None:
+        """All of a block between dashes belongs to the term before it."""
+        self.end_paragraph()
+        self._in_block = not self._in_block
+        if not self._in_block:
+            self.end_list()
+            self._end_terms(self._outer_terms)
+
+    def heading(self, level: int, text: str) -> None:
+        super().heading(level, text)
+        self._terms, self._in_block = [], False
+
+    def blank_line(self) -> None:
+        if self._paragraph or not self._waiting:
+            self.end_paragraph()
 
     def end_paragraph(self) -> None:
         if self._attributes.startswith("[verse") and self._paragraph:
             lines, self._paragraph, self._attributes = self._paragraph, [], ""
             self.builder.paragraph(LinkedText("\n".join(self.span(line).text for line in lines)))
+        elif self._waiting:
+            terms, self._waiting = self.span(", ".join(self._waiting)), []
+            lines, self._paragraph = self._paragraph, []
+            self.builder.term(terms.text)
+            said = TextBuilder()
+            said.add(terms)
+            said.write("\n")
+            said.add(self.span(" ".join(lines)))
+            self.builder.paragraph(said.finish())
         super().end_paragraph()
 
     def _underlined(self, line: str) -> bool:

@@ -85,7 +85,8 @@ class TextBuilder:
     def close_link(self) -> None:
         if self._open:
             href, start = self._open.pop()
-            self._anchors.append(Anchor(href, start, self._length))
+            if href:
+                self._anchors.append(Anchor(href, start, self._length))
 
     @property
     def length(self) -> int:

@@ -1,4 +1,5 @@
-"""The structure of plain text: underlined and numbered headings, lists, indented code, paragraphs.
+"""The structure of plain text: headings, lists, terms, indented code, paragraphs. Headings are
+underlined, numbered, in capitals, below a ruling, or questions.
 
 Text files have it by convention, and so has text that HTML pages hold as preformatted.
 """
@@ -7,19 +8,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder, clean
+from packwise.sources.plain_terms import Described, TermLayout, indent_of, is_worded
+from packwise.sources.terms import TOLD_AT_LENGTH
 
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|(\d{1,3})[.)])[ \t]+(?=\S)")
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'])\1{2,}[ \t]*")
+_RULING = re.compile(r"[ \t]*([=\-~^*+#_])\1{9,}[ \t]*")
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?[ \t]+(?=[^\W\d_])[^\n]{2,100}(?<![.:;,!?])")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*[,.;:!?)]*")
-_COMMENT = ("#", "//", "/*", "--", ";", "%", "$", ">")
+_QUESTION = re.compile(r"[ \t]*Q(?:uestion)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
+_ANSWER = re.compile(r"[ \t]*A(?:nswer)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
+_IN_CAPITALS = re.compile(r"(?=.*[A-Z]{3})(?!.*\d{3})[A-Z\d][A-Z\d ,/&()'\"+-]{2,60}[A-Z)?!]")
+_BESIDE_TITLE = re.compile(r"^([-=*#~])\1{2,} +| +([-=*#~])\2{2,}$")
+_NO_NUMBER = -2
+_LONGEST_TITLE = 80
+_FEWEST_ROWS = 3
+_FEWEST_TERMS = 3
 _CODE_INDENT = 4
-_FEWEST_WORDS = 6
 _MOSTLY = 0.75
 
 
@@ -27,25 +36,33 @@ def is_prose(text: str) -> bool:
     """Whether preformatted text is mostly sentences: lines of words, not of code or figures."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = sum(len(line) for line in lines if is_worded(line))
-    return len(lines) > 1 and told > _MOSTLY * sum(map(len, lines))
-
-
-def is_worded(line: str) -> bool:
-    """Whether a line is part of a sentence; comments and commands are not."""
-    words = line.split()
-    if len(words) < _FEWEST_WORDS or line.startswith(_COMMENT):
-        return False
-    return sum(_WORD.fullmatch(word) is not None for word in words) > _MOSTLY * len(words)
+    return (len(lines) > 1 or text.rstrip().endswith(".")) and told > _MOSTLY * sum(map(len, lines))
 
 
 def read(builder: DocumentBuilder, text: str) -> None:
     """Add the blocks of a plain text."""
-    lines = (line.rstrip() for line in clean(text).expandtabs().split("\n"))
-    chunks = [list(chunk) for filled, chunk in groupby(lines, key=bool) if filled]
-    reader = _PlainReader(builder, _usual_indent(chunks))
+    lines = [line.rstrip() for line in clean(text).expandtabs().split("\n")]
+    filled = [list(chunk) for filled, chunk in groupby(lines, key=bool) if filled]
+    chunks = [part for chunk in filled for part in _parts(chunk)]
+    reader = _PlainReader(builder, _usual_indent(chunks), TermLayout(lines))
     for chunk, following in pairwise([*chunks, [""]]):
         reader.add(chunk, following[0])
-    reader.finish()
+    reader.end_terms()
+
+
+def _parts(chunk: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The parts of a chunk: a ruling begins one, and what a line announces is one by itself if it
+    is a list or no sentence."""
+    start = 0
+    for at, (line, below) in enumerate(pairwise(chunk), start=1):
+        listed = indent_of(below) > indent_of(line) and not is_worded(below)
+        listed = line.endswith(":") and is_worded(line) and (listed or _ITEM.match(below))
+        ruled = _RULING.fullmatch(below) and not _is_underline(line, below)
+        answers = _ANSWER.match(below) and _QUESTION.match(chunk[0])
+        if listed or answers or (ruled and not (at > 1 and _RULING.fullmatch(chunk[at - 2]))):
+            yield chunk[start:at]
+            start = at
+    yield chunk[start:]
 
 
 def _usual_indent(chunks: Sequence[Sequence[str]]) -> int:
@@ -54,45 +71,115 @@ def _usual_indent(chunks: Sequence[Sequence[str]]) -> int:
     return counts.most_common(1)[0][0] if counts else 0
 
 
-def indent_of(line: str) -> int:
-    """How many spaces a line begins with."""
-    return len(line) - len(line.lstrip(" "))
-
-
 class _PlainReader:
     """Adds one chunk of lines after another, none of them empty; code and lists may go on over
     several chunks."""
 
-    def __init__(self, builder: DocumentBuilder, indent: int) -> None:
+    def __init__(self, builder: DocumentBuilder, indent: int, layout: TermLayout) -> None:
         self._builder = builder
-        self._indent = indent
+        self._usual_indent = self._indent = indent
+        self._layout = layout
+        self._column = 0
+        self._below_title = 0
+        self._begun = self._headed = False
+        self._asked = False
+        self._number = _NO_NUMBER
         self._marks: list[str] = []
         self._code: list[str] = []
         self._lists: list[int] = []
 
     def add(self, chunk: Sequence[str], following: str) -> None:
         """Add a chunk; ``following`` is the first line of the next."""
-        at = 0
-        while len(chunk) > at + 1 and _is_underline(chunk[at], chunk[at + 1]):
-            self._heading(chunk[at], self._level(chunk[at + 1].strip()[0]))
-            at += 2
-        lines = chunk[at:]
-        if not lines:
-            return
-        if len(lines) == 1 and (number := self._heading_number(lines[0], following)):
+        lines = self._headings(chunk)
+        if lines:
+            self._add_lines(lines, following)
+        self._begun = True
+
+    def _add_lines(self, lines: Sequence[str], following: str) -> None:
+        deep = min(map(indent_of, lines))
+        column, terms = self._layout.terms(lines)
+        if deep < self._column != column:
+            self.end_terms()
+        if answer := self._asked and _ANSWER.match(lines[0]):
+            lines = [" " * answer.end() + lines[0][answer.end() :], *lines[1:]]
+        self._asked = False
+        if question := self._question(lines, following):
+            self._heading(question, 2 + len(self._marks))
+            self._asked = True
+        elif len(lines) == 1 and (number := self._heading_number(lines[0], following)):
             self._heading(lines[0], 1 + number.count("."))
+        elif len(lines) == 1 and _IN_CAPITALS.fullmatch(lines[0]):
+            self._heading(lines[0], 2 + len(self._marks))
         elif _ITEM.match(lines[0]):
             self._end_code()
             self._items(lines)
-        elif self._lists and min(map(indent_of, lines)) > self._lists[0]:
-            self._close_lists(min(map(indent_of, lines)) - 1)
+        elif self._lists and deep > self._lists[0]:
+            self._close_lists(deep - 1)
             self._paragraph(lines)  # of the last item
+        elif terms:
+            self.finish()
+            self._describe(column, terms)
         elif self._is_code(lines):
             self._end_lists()
             self._code += ["", *lines] if self._code else lines
         else:
             self.finish()
             self._paragraph(lines)
+
+    def _headings(self, chunk: Sequence[str]) -> Sequence[str]:
+        """Add the headings that a chunk begins with; returns the lines after them."""
+        at = 0
+        while at < len(chunk):
+            below = chunk[at + 1] if len(chunk) > at + 1 else ""
+            if _RULING.fullmatch(chunk[at]):
+                rest = chunk[at + 2 : at + 3]
+                boxed = rest == chunk[at : at + 1]
+                if 0 < len(below) <= _LONGEST_TITLE and (boxed or not rest):
+                    self._heading(below, self._level(chunk[at].strip()[0]))
+                    at += 1 + boxed
+                at += 1
+            elif below and _is_underline(chunk[at], below):
+                self._heading(chunk[at], self._level(below.strip()[0]))
+                at += 2
+            else:
+                break
+        return chunk[at:]
+
+    def _describe(self, column: int, found: Sequence[Described]) -> None:
+        """Add terms: as a table if there are many in these lines, of which little is said, or if
+        they belong to another one; else as terms of which more may be said."""
+        rows = [(", ".join(one.terms), " ".join(one.lines)) for one in found]
+        brief = sum(len(text) for _, text in rows) < TOLD_AT_LENGTH * len(rows)
+        if (len(rows) >= _FEWEST_ROWS and brief) or 0 < self._column < column:
+            self._builder.table([[as_text(cell) for cell in row] for row in rows])
+            return
+        if self._column != column:
+            self._builder.open_terms(_FEWEST_TERMS)
+            self._column = self._indent = column
+        for name, text in rows:
+            self._builder.term(name)
+            self._builder.paragraph(as_text(f"{name}\n{text}"))
+
+    def end_terms(self) -> None:
+        """End everything that is open."""
+        self.finish()
+        self._builder.close_terms()
+        self._column, self._indent = 0, self._usual_indent
+
+    def _question(self, lines: Sequence[str], following: str) -> str:
+        """The question that some lines ask, marked as such or with a number of its own; empty if
+        they ask none."""
+        text = " ".join(" ".join(lines).split())
+        if _QUESTION.match(lines[0]):
+            return _QUESTION.sub("", text, count=1)
+        item = _ITEM.match(lines[0])
+        if item is None or item[2] is None or _ITEM.match(following):
+            return ""
+        # Among numbered questions there may be complaints.
+        if not text.endswith("?") and int(item[2]) != self._number + 1:
+            return ""
+        self._number = int(item[2])
+        return text
 
     def _heading_number(self, line: str, following: str) -> str:
         """The number of a numbered heading, empty if the line is none or an item of a list."""
@@ -138,8 +225,13 @@ class _PlainReader:
             self._builder.close_list()
 
     def _heading(self, line: str, level: int) -> None:
-        self.finish()
-        self._builder.heading(level, as_text(line))
+        self.end_terms()
+        if not self._headed:
+            # Below other text, the first heading is not the title of the whole.
+            self._below_title = int(self._begun)
+            self._headed = True
+        level += self._below_title
+        self._builder.heading(level, as_text(_BESIDE_TITLE.sub("", line.strip())))
 
     def _level(self, mark: str) -> int:
         if mark not in self._marks:

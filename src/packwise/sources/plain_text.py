@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from packwise.sources import plain_blocks, shown_manuals
+from packwise.sources import plain_blocks, shown_manuals, vim_help
 from packwise.sources.document_builder import DocumentBuilder
 
 _SAMPLE = 40_000
+_TERMS_ALONE = 12
 _UNDERLINED = re.compile(r"(?m)^(?=\S)[^\n]{2,120}\n([=\-~^*+#\"'])\1{2,}[ \t]*$")
 _RST = re.compile(
     r"(?m)^[ \t]*\.\. (?:[\w:-]+::|_[^\n:]+:|\|)|:[\w:+.-]{2,40}:`[^`\n]+`|``[^`\n]+``|`[^`\n]+`_\b"
@@ -21,11 +22,16 @@ _ASCIIDOC = re.compile(
 
 def read(builder: DocumentBuilder, text: str) -> None:
     """Add a text. It is read as reStructuredText or AsciiDoc if it has headings and several
-    marks of one of them."""
+    marks of one of them. A part of a manual in AsciiDoc may have terms alone."""
     sample = text[:_SAMPLE]
-    rst, asciidoc = len(_RST.findall(sample)), len(_ASCIIDOC.findall(sample))
-    titled = _UNDERLINED.search(sample) is not None
-    if asciidoc >= 3 and asciidoc > rst and (titled or re.search(r"(?m)^=+ \S", sample)):
+    # What underlines a title may be what encloses code in AsciiDoc.
+    untitled, titled = _UNDERLINED.subn("", sample)
+    rst, asciidoc = len(_RST.findall(sample)), len(_ASCIIDOC.findall(untitled))
+    headed = titled or re.search(r"(?m)^=+ \S", sample)
+    of_manual = asciidoc >= _TERMS_ALONE and "\n+\n" in sample
+    if vim_help.is_help(text):
+        vim_help.read(builder, text)
+    elif asciidoc > rst and ((headed and asciidoc >= 3) or of_manual):
         from packwise.sources.line_markup import read_asciidoc
 
         read_asciidoc(builder, text)

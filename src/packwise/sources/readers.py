@@ -129,7 +129,8 @@ _MANUALS = tuple(
     for packed in _PACKED
 )
 _PLAIN = re.compile(
-    r"(?i)(?:readme|install|faq|hacking|contributing|upgrad(?:e|ing)|todo|manual|howto|tutorial)"
+    r"(?i)(?:install|hacking|contributing|upgrad(?:e|ing)|todo|manual|tutorial"
+    r"|(?:[\w+-]{1,60}[._-])?(?:readme|faq|howto))"
     r"(?:[.-](?:debian|source|unix|linux|windows|win32|macos))?(\.gz)?"
 )
 """Names without a suffix that text files have by custom."""
@@ -145,7 +146,12 @@ BUILT_IN = (
         lines=True,
     ),
     Reader(
-        "html", (".html", ".htm", ".html.gz"), Reads.TEXT, "packwise.sources.html:read", lines=True
+        "html",
+        (".html", ".htm", ".html.gz"),
+        Reads.TEXT,
+        "packwise.sources.html:read",
+        version="2",
+        lines=True,
     ),
     Reader(
         "rst",
@@ -160,7 +166,7 @@ BUILT_IN = (
         (".txt", ".text", ".txt.gz"),
         Reads.TEXT,
         "packwise.sources.plain_text:read",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader(
@@ -192,7 +198,7 @@ BUILT_IN = (
         (".adoc", ".asciidoc", ".asc"),
         Reads.TEXT,
         f"{_LINES}:read_asciidoc",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader("org", (".org",), Reads.TEXT, f"{_LINES}:read_org", lines=True),
@@ -296,13 +302,16 @@ def common_suffixes() -> str:
 
 def suffix(name: str) -> str:
     """The suffix of a file name in lower case; ``.gz`` or ``.bz2`` and the one before it count as
-    one. A ``README`` and the like are text."""
+    one. A ``README`` and the like are text, and so is one on a subject: ``README.ssl``."""
     if plain := _PLAIN.fullmatch(name):
         return f".txt{plain[1] or ''}"
     stem, dot, last = name.lower().rpartition(".")
     if not stem or not dot:
         return ""
-    return f"{suffix(stem)}.{last}" if last in ("gz", "bz2") else f".{last}"
+    if last in ("gz", "bz2"):
+        return f"{suffix(stem)}.{last}"
+    on_subject = stem == "readme" and f".{last}" not in readers()
+    return ".txt" if on_subject else f".{last}"
 
 
 def pip_command(suffixes: Mapping[str, int]) -> str:

@@ -11,7 +11,8 @@ from collections import Counter
 
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import clean
-from packwise.sources.plain_blocks import as_text, indent_of, is_prose, is_worded
+from packwise.sources.plain_blocks import as_text, is_prose
+from packwise.sources.plain_terms import indent_of, is_worded
 
 _NAMED = re.compile(r"[A-Z][A-Z0-9 ,/&()'.-]{2,70}")
 _RUNNING = re.compile(

@@ -18,6 +18,8 @@ LONGEST_LABEL = 80
 ANNOUNCED_WHOLE = 1000
 """Characters up to which terms stay with the sentence that announces them ("it is called in the
 following ways:"): a passage holds both, and a list is what was asked for."""
+LONGEST_TARGET = 200
+"""A line that links lead to names what follows, with all that may be written after the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,12 @@ class Terms:
         if self._open and name:
             self._open[-1].terms.append((at, name))
 
-    def label(self, at: int, name: str, *, announced: bool) -> None:
-        """A line in bold type that stands alone. Of two in a row, the second says more about the
-        first. Those of a list that is announced ("the arguments are:") stay with it."""
-        short = 0 < len(name) <= LONGEST_LABEL and name[-1] not in ".:;,!"
+    def label(self, at: int, name: str, *, announced: bool, target: bool) -> None:
+        """A line in bold type that stands alone, which links may lead to. Of two in a row, the
+        second says more about the first. Those of a list that is announced ("the arguments
+        are:") stay with it."""
+        longest = LONGEST_TARGET if target else LONGEST_LABEL
+        short = 0 < len(name) <= longest and name[-1] not in ".:;,!"
         self._listed |= announced and not self._labels
         if short and not (self._open or self._listed or at - 1 in self._labels):
             self._labels[at] = name
