@@ -37,6 +37,9 @@ _BOLD_WEIGHT = 600
 _SPLIT_GAP = 0.95
 """A gap of so many ems, or more, separates two columns or cells."""
 _CODE_GAP = 4.0
+_FEWEST_DOTS = 3
+_FIGURE = re.compile(r"[-–—($€£]?[\d.,:/%)]*|\(?[A-Z]{1,2}\)?")
+"""What a cell of figures holds: a number, a dash, or the letter of a footnote."""
 
 
 _Turn = Callable[[float, float], tuple[float, float]]
@@ -188,9 +191,10 @@ class _Measure:
         pdfium, page = self._pdfium, self._page
         a, b, c, d = self._edges
         pdfium.FPDFText_GetCharBox(page, first, a, b, c, d)
-        left, low = a.value, c.value
+        left, low, high = a.value, c.value, d.value
         pdfium.FPDFText_GetCharBox(page, last, a, b, c, d)
-        right, high = b.value, d.value
+        # The last may be a full stop, which says nothing about the height.
+        right, low, high = b.value, min(low, c.value), max(high, d.value)
         pdfium.FPDFText_GetCharOrigin(page, first, a, b)
         x0, y0 = self._upright(left, b.value)
         x1, _ = self._upright(right, b.value)
@@ -225,7 +229,9 @@ def _pictured(page: PdfPage, area: float) -> bool:
 
 def segments(words: tuple[PdfWord, ...]) -> list[PdfSegment]:
     """The words as segments, from the top of the page down and from left to right."""
-    return [segment for row in _rows(words) for segment in _split(row)]
+    return [
+        segment for row in _rows(words) for part in _at_leaders(row) for segment in _split(part)
+    ]
 
 
 def _rows(words: tuple[PdfWord, ...]) -> Iterator[list[PdfWord]]:
@@ -243,12 +249,29 @@ def _rows(words: tuple[PdfWord, ...]) -> Iterator[list[PdfWord]]:
         yield sorted(row, key=lambda word: word.x0)
 
 
+def _at_leaders(row: list[PdfWord]) -> list[list[PdfWord]]:
+    """A row of a table before and after the dots that lead from its name to its figures. One
+    figure alone may be the page in a list of contents, which stays a line of text."""
+    dots = [at for at, word in enumerate(row) if not word.text.strip(".")]
+    if len(dots) < _FEWEST_DOTS or not dots[0]:
+        return [row]
+    figures = row[dots[-1] + 1 :]
+    together = dots[-1] - dots[0] < len(dots)
+    if not together or len(figures) < 2 or not all(_FIGURE.fullmatch(w.text) for w in figures):
+        return [row]
+    return [row[: dots[0]], figures]
+
+
 def _split(row: list[PdfWord]) -> Iterator[PdfSegment]:
     part = [row[0]]
     for word in row[1:]:
         before = part[-1]
+        if before.text.endswith(".") and not word.text.strip("."):
+            part.append(word)  # Dots that lead to a figure, however far apart.
+            continue
         ems = _CODE_GAP if before.mono and word.mono else _SPLIT_GAP
-        marker = len(part) == 1 and is_marker(before.text)
+        # A dash or a letter before a figure is the cell of a table.
+        marker = len(part) == 1 and is_marker(before.text) and not _FIGURE.fullmatch(word.text)
         if word.x0 - before.x1 > ems * max(before.size, word.size) * (4 if marker else 1):
             yield PdfSegment(tuple(part))
             part = []

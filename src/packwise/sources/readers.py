@@ -178,7 +178,7 @@ BUILT_IN = (
         needs=("pypdfium2",),
         pip="packwise[pdf]",
         uses=("rapidocr",),
-        version="3",
+        version="4",
     ),
     Reader("docx", (".docx", ".docm"), Reads.FILE, "packwise.sources.docx:read", version="2"),
     Reader("pptx", (".pptx", ".pptm"), Reads.FILE, "packwise.sources.pptx:read", version="2"),
