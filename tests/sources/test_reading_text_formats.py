@@ -65,11 +65,37 @@ def test_json_becomes_sections_and_tables(one, blocks):
         "info: Pets",
         "paths",
         "paths > /pets",
-        "paths > /pets > get",
+        "paths > /pets > GET /pets",
         "codes",
     ]
-    assert ("text", "summary: List all pets\ntags: a, b") in blocks(document)
+    assert ("text", "endpoint: GET /pets\nsummary: List all pets\ntags: a, b") in blocks(document)
     assert ("table", "code | means\n200 | fine\n404 | no pet") in blocks(document)
+
+
+def test_a_short_part_of_json_is_lines_with_the_path_to_each_value(one, blocks):
+    pets = {"summary": "Find a pet", "responses": {"404": {"description": "Pet not found"}}}
+    document = one("api.json", json.dumps({"name": "Pets", "find": pets, "rest": ["long"] * 20}))
+    assert paths(document) == ["", "find", "rest"]
+    shown = "summary: Find a pet\nresponses.404.description: Pet not found"
+    assert ("text", shown) in blocks(document)
+
+
+def test_who_may_see_a_json_file_holds_for_its_records(one):
+    rows = [{"id": n, "note": "A note of more than eighty characters. " * 3} for n in range(4)]
+    assert one("a.json", json.dumps({"tenant": "acme", "rows": rows})).metadata == {
+        "tenant": "acme"
+    }
+
+
+def test_features_of_geojson_are_rows_of_their_properties(one, blocks):
+    def feature(name, shape, points):
+        place = {"type": shape, "coordinates": points}
+        return {"type": "Feature", "properties": {"name": name, "bikes": 4}, "geometry": place}
+
+    features = [feature("River", "Point", [0.5, 51]), feature("Canal", "LineString", [[1, 2]])]
+    document = one("a.geojson", json.dumps({"type": "FeatureCollection", "features": features}))
+    shown = "name | bikes | geometry\nRiver | 4 | Point 0.5, 51\nCanal | 4 | LineString"
+    assert blocks(document) == [("table", shown)]
 
 
 def test_json_records_are_documents_with_their_access_lists(folder, opened):

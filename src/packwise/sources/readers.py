@@ -198,7 +198,7 @@ BUILT_IN = (
     Reader("org", (".org",), Reads.TEXT, f"{_LINES}:read_org", lines=True),
     Reader(
         "json",
-        (".json",),
+        (".json", ".geojson"),
         Reads.STREAM,
         "packwise.sources.json_files:read",
         accepts="packwise.sources.json_files:may_hold_documents",
