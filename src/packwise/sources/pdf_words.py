@@ -95,8 +95,8 @@ class PdfSegment:
 @dataclass(frozen=True, slots=True)
 class PageWords:
     """What is on a page. ``wrong`` is the share of characters that are no letters or signs,
-    ``unnamed`` that of characters whose font does not say what they are, so that their code is
-    taken for one, and ``pictured`` says whether pictures cover most of the page."""
+    ``unnamed`` that of words whose font does not say what their letters are, so that codes are
+    taken for them, and ``pictured`` says whether pictures cover most of the page."""
 
     width: float
     height: float
@@ -152,12 +152,14 @@ def _words(text_page: Any, upright: _Turn) -> tuple[list[PdfWord], float, float]
     measure = _Measure(pdfium, text_page, upright)
     words: list[PdfWord] = []
     letters: list[str] = []
-    first = last = wrong = unnamed = total = 0
+    first = last = wrong = unnamed = total = asked = 0
     count = min(text_page.count_chars(), MOST_CHARACTERS)
     for index in range(count + 1):
         code = unicode_of(text_page, index) if index < count else 32
         character = chr(code) if code < 0xD800 or 0xE000 <= code < 0x110000 else "\ufffd"
-        nameless = index < count and error_at(text_page, index) == 1
+        # To ask of every character whether its font names it takes as long as all the rest.
+        ask = index < count and (code in _TEX or (not letters and not character.isspace()))
+        nameless = ask and error_at(text_page, index) == 1
         if nameless and code in _TEX:
             character, code = _TEX[code], ord(_TEX[code][0])
         character = _LIGATURES.get(character, character)
@@ -171,11 +173,12 @@ def _words(text_page: Any, upright: _Turn) -> tuple[list[PdfWord], float, float]
             odd = (code < 32 and code != _LINE_HYPHEN) or 0xE000 <= code <= 0xF8FF or code == 0xFFFD
             wrong += odd
             unnamed += nameless
+            asked += ask
         # After the hyphen of a divided word, pdfium goes on in the next line without a break.
         if letters and (character.isspace() or code == _LINE_HYPHEN):
             words.append(measure.word("".join(letters), first, last))
             letters = []
-    return words, wrong / max(total, 1), unnamed / max(total, 1)
+    return words, wrong / max(total, 1), unnamed / max(asked, 1)
 
 
 class _Measure:
