@@ -80,6 +80,14 @@ def test_a_short_part_of_json_is_lines_with_the_path_to_each_value(one, blocks):
     assert ("text", shown) in blocks(document)
 
 
+def test_each_part_of_a_long_record_of_json_begins_with_its_name(one):
+    values = {f"membership of organisation {n}": {"since": 2000 + n} for n in range(20)}
+    text = one("a.json", json.dumps({"list": [{"country": "Croatia", **values}]})).text
+    first, *more = text.split("- ")[1:]
+    assert first.startswith("country: Croatia; membership of organisation 0.since: 2000; ")
+    assert [part.partition("; ")[0] for part in more] == ["country: Croatia"] * len(more) != []
+
+
 def test_who_may_see_a_json_file_holds_for_its_records(one):
     rows = [{"id": n, "note": "A note of more than eighty characters. " * 3} for n in range(4)]
     assert one("a.json", json.dumps({"tenant": "acme", "rows": rows})).metadata == {

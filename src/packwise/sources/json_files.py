@@ -25,6 +25,7 @@ from packwise.sources.front_matter import metadata
 from packwise.sources.linked_text import LinkedText, clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.readers import SourceFile
+from packwise.sources.row_groups import parts_of_record
 from packwise.sources.source_items import Entry, Item, Problem, hashed, reason_of
 
 _GENERATED = frozenset(
@@ -195,15 +196,21 @@ def _read_array(builder: DocumentBuilder, values: list[Any], level: int) -> None
         return
     builder.open_list()
     for value in values:
-        builder.open_item()
-        if _is_leaf(value) or level > _DEEPEST:
-            builder.paragraph(_cell(value))
-        elif isinstance(value, dict):
-            lines = (f"{k}: {_shown(part)}" for k, part in cast("dict[str, Any]", value).items())
-            builder.paragraph(LinkedText("; ".join(" ".join(clean(x).split()) for x in lines)))
+        if isinstance(value, dict) and value and level <= _DEEPEST:
+            members = cast("dict[str, Any]", value)
+            lines = _short_lines(members) or [f"{k}: {_shown(v)}" for k, v in members.items()]
+            record = [" ".join(clean(line).split()) for line in lines]
+            parts = [LinkedText("; ".join(part)) for part in parts_of_record(record)]
         else:
+            parts = [_cell(value)] if _is_leaf(value) or level > _DEEPEST else []
+        for part in parts:
+            builder.open_item()
+            builder.paragraph(part)
+            builder.close_item()
+        if not parts:
+            builder.open_item()
             _read(builder, value, level + 1)
-        builder.close_item()
+            builder.close_item()
     builder.close_list()
 
 

@@ -143,7 +143,7 @@ class _TableWriter:
                 for at, cell in enumerate(cells)
                 if cell
             ]
-            for part in _parts_of_record(named):
+            for part in parts_of_record(named):
                 self._builder.place(_row_place(self._place, number))
                 self._builder.open_item()
                 self._builder.paragraph(LinkedText("; ".join(part)))
@@ -151,7 +151,7 @@ class _TableWriter:
         self._builder.close_list()
 
 
-def _parts_of_record(named: Sequence[str]) -> list[list[str]]:
+def parts_of_record(named: Sequence[str]) -> list[list[str]]:
     """A long record in parts, each of which begins with the cell that names it: the first one that
     is no number."""
     if sum(map(len, named)) <= _LONG_RECORD:
