@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import zip_longest
 
 from packwise.answering.blocks import AnswerBlock, PartKind, SourcePassage, answer_blocks
 from packwise.language.analyzer import terms
@@ -16,10 +17,12 @@ MOST_NAMED = 3
 _FEWEST_PAIRS = 3
 _OF_ALL_ROWS = re.compile(
     r"\b(?:(?:great|high|larg|bigg|long|new|lat|low|small|short|old|earli|few)est|most|least|"
-    r"how many|what (?:are|were)|all|list|types?|kinds?|components?)\b",
+    r"what (?:are|were)|all|list|types?|kinds?|components?)\b",
     re.IGNORECASE,
 )
 """A question that no single row answers."""
+_COUNTED = re.compile(r"\bhow many\b", re.IGNORECASE)
+"""A question that counts rows, if it names no column that holds numbers of things."""
 
 
 def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
@@ -39,8 +42,11 @@ def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
         return []
     lang = block.source.passage.lang
     asked = f" {' '.join(terms(question, lang))} "
+    columns = _cells(rows[0].above, lang)
+    if _COUNTED.search(question) and not any(f" {column} " in asked for column in columns):
+        return []
     cells = [_cells(row.text, lang) for row in rows]
-    lines_with = Counter(cell for line in (_cells(rows[0].above, lang), *cells) for cell in line)
+    lines_with = Counter(cell for line in (columns, *cells) for cell in line)
     asked_terms = set(asked.split())
     lines_with_term = Counter(term for line in cells for term in set(" ".join(line).split()))
     whole = [[cell for cell in held if f" {cell} " in asked] for held in cells]
@@ -67,27 +73,33 @@ def names_row(sources: Iterable[SourcePassage], question: str) -> bool:
 
 def asks_for_row(block: AnswerBlock, question: str) -> bool:
     """Whether a question asks for a row: it has all words of two cells, of one with several words,
-    or of one and of a column's or the table's name. A record in a list,
-    ``name: Bonn; country: Germany``, is a row."""
+    or of one and of the table's or another column's name. A number alone names a row only where
+    it stands first. A record in a list, ``name: Bonn; country: Germany``, is a row."""
     passage = block.source.passage
-    cells, names = block.text.split("|"), block.above
-    if block.kind is PartKind.ITEM:
-        pairs = [pair.partition(": ") for pair in block.text.split("; ")]
-        cells, names = [value for *_, value in pairs], " ".join(name for name, *_ in pairs)
-        if len(pairs) < _FEWEST_PAIRS or not all(cells):
-            return False
-    elif block.kind is not PartKind.ROW:
-        return False
     asked = terms(question, passage.lang)
-    held = {" ".join(terms(cell, passage.lang)) for cell in cells} - {""}
-    named = [cell for cell in held if f" {cell} " in f" {' '.join(asked)} "]
+    if block.kind is PartKind.ROW:
+        names, cells = block.above.split("|"), block.text.split("|")
+        pairs = list(zip_longest(names, cells, fillvalue=""))
+    elif block.kind is PartKind.ITEM:
+        parts = [part.partition(": ") for part in block.text.split("; ")]
+        pairs = [(name, cell) for name, _, cell in parts]
+        if len(pairs) < _FEWEST_PAIRS or not all(cell for _, cell in pairs):
+            return False
+    else:
+        return False
+    held = [" ".join(terms(cell, passage.lang)) for _, cell in pairs]
+    named = {
+        cell: at for at, cell in enumerate(held) if cell and f" {cell} " in f" {' '.join(asked)} "
+    }
     if len(named) > 1 or any(" " in cell for cell in named):
         return True
-    title = " ".join((names, passage.doc_title, *passage.section_path))
-    return any(
-        not _is_figure(cell) and (set(asked) - {cell}) & set(terms(title, passage.lang))
-        for cell in named
-    )
+    for cell, at in named.items():
+        others = [name for number, (name, _) in enumerate(pairs) if number != at]
+        title = " ".join((passage.doc_title, *passage.section_path, *others))
+        says = (set(asked) - {cell}) & set(terms(title, passage.lang))
+        if says and (at == 0 or not _is_figure(cell)):
+            return True
+    return False
 
 
 def _is_half_named(cell: str, asked: set[str], lines_with: Counter[str]) -> bool:
