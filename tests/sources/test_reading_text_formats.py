@@ -306,6 +306,11 @@ def test_text_that_is_markup_is_read_as_such(one):
     rst = "Keys\n====\n\nSee :doc:`/other` and ``gpg``.\n\n.. note::\n\n   Use ``gpg``.\n"
     document = one("a.txt", rst)
     assert (document.title, document.text) == ("Keys", "See /other and gpg.\n\nNote: Use gpg.")
+    fields = "".join(
+        f":{name}: keeps {name}s\n    for a day.\n\n" for name in "key log tmp web man".split()
+    )
+    restructured = "Keys\n====\n\n" + fields + "See :doc:`a`, ``b`` and ``c``.\n"
+    assert "log: keeps logs for a day." in one("c.txt", restructured).text.split("\n\n")
     asciidoc = "keys(1)\n=======\n\nNAME\n----\nkeys\n\n[verse]\n'keys' -f\n\n----\nx\n----\n"
     assert paths(one("b.txt", asciidoc)) == ["NAME"]
     plain = "Keys\n====\n\nNothing but words and *stars*.\n"

@@ -160,7 +160,7 @@ BUILT_IN = (
         (".txt", ".text", ".txt.gz"),
         Reads.TEXT,
         "packwise.sources.plain_text:read",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader(
