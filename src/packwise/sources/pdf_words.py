@@ -189,22 +189,22 @@ class _Measure:
         self._edges = [ctypes.c_double() for _ in range(4)]
         self._name = ctypes.create_string_buffer(128)
         self._flags = ctypes.c_int()
+        self._matrix = pdfium.FS_MATRIX()
 
     def word(self, text: str, first: int, last: int) -> PdfWord:
         pdfium, page = self._pdfium, self._page
         a, b, c, d = self._edges
         pdfium.FPDFText_GetCharBox(page, first, a, b, c, d)
-        left, low, high = a.value, c.value, d.value
+        left = a.value
         pdfium.FPDFText_GetCharBox(page, last, a, b, c, d)
-        # The last may be a full stop, which says nothing about the height.
-        right, low, high = b.value, min(low, c.value), max(high, d.value)
+        right = b.value
         pdfium.FPDFText_GetCharOrigin(page, first, a, b)
         x0, y0 = self._upright(left, b.value)
         x1, _ = self._upright(right, b.value)
         size = pdfium.FPDFText_GetFontSize(page, first)
-        # Some files scale a font of size 1 by the page's matrix: then the box knows better.
-        if size < 3:
-            size = max(high - low, 1.0) * 1.2
+        # Some files scale a font of size 1 by a matrix. A box says less: it is low around a dot.
+        if size < 3 and pdfium.FPDFText_GetMatrix(page, first, self._matrix):
+            size *= math.hypot(self._matrix.c, self._matrix.d) or 1.0
         pdfium.FPDFText_GetFontInfo(page, first, self._name, 128, self._flags)
         mono, bold = _style(self._name.value, self._flags.value)
         if len(text) == 1 and _SIGNS.search(self._name.value):
