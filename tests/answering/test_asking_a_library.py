@@ -433,3 +433,20 @@ def test_terse_notes_are_read_before_they_are_refused(tmp_path):
         answer = library.ask("when does the VPN certificate expire?")
         assert "1 March" in answer.text
         assert "Rollback" not in answer.text
+
+
+def test_a_row_that_a_question_names_is_shown_however_unlike_it_looks(tmp_path):
+    towns = "Acton Bexley Camden Dalston Ealing Fulham Greenwich Hackney Islington Kilburn".split()
+    features = [
+        {"type": "Feature", "properties": {"bay": f"{town} Wharf", "racks": 7 * n, "kit": f"k{n}"}}
+        for n, town in enumerate(towns)
+    ]
+    (tmp_path / "notes").mkdir()
+    content = json.dumps({"type": "FeatureCollection", "features": features})
+    (tmp_path / "notes" / "docks.geojson").write_text(content)
+    packwise.build([tmp_path / "notes"], tmp_path / "pack")
+    with open_library(str(tmp_path / "pack")) as opened:
+        answer = opened.ask("What stands in the yard beside Hackney Wharf?")
+        assert answer.certainty != "not covered"
+        assert "| Hackney Wharf | 49 | k7 |" in answer.text
+        assert opened.ask("Who conducts the choir of the opera?").certainty == "not covered"

@@ -21,8 +21,10 @@ from packwise.answering.blocks import (
     answer_blocks,
     blocks_of,
     option_spans,
+    surroundings,
 )
 from packwise.answering.extractive import choose, extract, rendered
+from packwise.answering.named_rows import named_rows, names_row
 from packwise.answering.short_answers import _whole_words, short_answer
 from packwise.chunking import chunk
 from packwise.documents import Passage
@@ -258,6 +260,7 @@ RELEASES = "\n".join(
     [
         ("When did Debian 8 reach its end of life?", ["Jessie"]),
         ("When were Jessie and Buster released?", ["Jessie", "Buster"]),
+        ("Which codename was current from 2010-04-26 to 2013-06-17?", ["Buster"]),
         ("Which codename has which release and eol?", CODENAMES),
         ("Which of Jessie and Buster was supported for the longest time?", CODENAMES),
         ("When was a release of the second half released?", CODENAMES),
@@ -271,6 +274,48 @@ def test_a_long_table_is_shown_by_the_rows_that_the_question_names(question, row
     text = "\n".join(rendered(choose(best, 0.9)))
     assert "| version | codename | release | eol |" in text
     assert re.findall(r"\| \d+ \| (\w+)", text) == rows
+
+
+def test_most_words_of_a_cell_name_its_row():
+    kinds = "typhosa enteritidis schottmuelleri pullorum gallinarum choleraesuis".split()
+    rows = [f"| Salmonella (Eberthella) {kind} | {n} |" for n, kind in enumerate(kinds)]
+    page = "\n".join(["# Doses", "", "| Bacteria | Penicillin |", "| --- | --- |", *rows])
+    (found,) = sources(read(page))
+    (table,) = [part for part in answer_blocks(found) if part.kind is PartKind.TABLE]
+    (row,) = named_rows(table, "How much penicillin does Salmonella typhosa need?")
+    assert row.text.startswith("Salmonella (Eberthella) typhosa")
+    assert not named_rows(table, "How much penicillin does Salmonella need?")
+    assert named_rows(table, "How many units of penicillin does Salmonella typhosa need?")
+    assert not named_rows(table, "How many kinds of Salmonella typhosa have a dose?")
+
+
+@pytest.mark.parametrize(
+    ("question", "row"),
+    [
+        ("What is the capital of Montana?", True),
+        ("Where do I park near Carson City?", True),
+        ("Is Helena in Montana?", True),
+        ("Who won the world cup in Montana?", False),
+        ("When did Montana become a state?", False),
+        ("What is the capital of France?", False),
+    ],
+)
+@pytest.mark.parametrize("record", [False, True])
+def test_a_question_asks_for_a_row_by_its_cells_and_columns(question, row, record):
+    cities = {"Montana": "Helena", "Nevada": "Carson City", "Iowa": "Des Moines"}
+    lines = [f"| {state} | {city} | 7 |" for state, city in cities.items()]
+    page = "\n".join(["# Towns", "", "| state | capital | size |", "| --- | --- | --- |", *lines])
+    if record:
+        lines = [f"- state: {state}; capital: {city}; size: 7" for state, city in cities.items()]
+        page = "\n".join(["# Towns", "", *lines])
+    assert names_row(sources(read(page)), question) == row
+
+
+def test_a_line_that_announces_what_follows_is_shown_with_it():
+    note = "Razor fails on Solaris, and nothing in the manual helps. " * 3
+    page = f"# Razor\n\n{note}\n\nThe error of Razor is this:\n\nCannot locate {'Razor.pm ' * 34}\n"
+    shown = surroundings(answer_blocks(sources(read(page))[0])[0], 500).text
+    assert shown.rstrip().endswith("Razor.pm")
 
 
 def test_an_unsure_answer_shows_more_parts():

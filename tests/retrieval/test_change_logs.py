@@ -5,7 +5,7 @@ import pytest
 import packwise
 
 PAGES = {
-    "guide.md": "# Guide\n\n## Keys\n\nCall `rotate()` to rotate a signing key. Old keys stay valid.\n",
+    "guide.md": "# Guide\n\n## Keys\n\nCall `rotate()` to rotate a signing key. It is quick.\n",
     "changelog.md": "# Changelog\n\n## 2.1\n\nCall `rotate()` to rotate the signing key.\n",
     "updates.md": "# Community\n\n## Release History\n\n### 2.0\n\nSigning keys can be rotated: "
     "`rotate()` rotates a signing key.\n",

@@ -54,11 +54,37 @@ def test_an_mbox_is_one_document_per_message(folder, opened):
     assert first.text.endswith("When do the signing keys change?")
     assert first.metadata["thread"] == answer.metadata["thread"] == "When do keys change?"
     assert answer.metadata["from"] == "Bén <ben@example.org>"
-    assert answer.text.split("\n\n")[1:] == [
+    assert [part.path for part in answer.sections] == [("Bén",)]
+    assert answer.text.split("\n\n")[2:] == [
         "In March, every year.\nFrom then on the old ones end.",
         "Attachments: plan.pdf (application/pdf)",
     ]
     assert [link.href for link in answer.links] == ["list.mbox/1@x"]
+
+
+def test_attached_texts_and_messages_inside_a_message_are_read(folder, opened):
+    inner = "From: Dee <dee@example.org>\nDate: Tue, 2 Jan 2024 10:00:00 +0000\n{}\nPort 8443.\n"
+    parts = (
+        "Content-Type: text/plain\n\nSee below.",
+        "Content-Type: message/rfc822\n\n" + inner.format("Subject: ports\n"),
+        "Content-Type: message/rfc822\n\n" + inner.format("Acl: hr\n"),
+        'Content-Type: text/plain; name="log.txt"\n'
+        'Content-Disposition: attachment; filename="log.txt"\n\nVersion: 1.8.12',
+    )
+    head = "From: Cleo <cleo@example.org>\nMIME-Version: 1.0\n"
+    content = f'{head}Content-Type: multipart/mixed; boundary="b"\n\n'
+    found = opened(folder({"a.eml": content + "".join(f"--b\n{p}\n" for p in parts) + "--b--\n"}))
+    assert found.documents["a.eml"].text.split("\n\n") == [
+        "Cleo",
+        "From: Cleo <cleo@example.org>",
+        "See below.",
+        "Attachments: log.txt (text/plain)",
+        "log.txt",
+        "Version: 1.8.12",
+        "Dee, 2024-01-02",
+        "From: Dee <dee@example.org>\nDate: Tue, 02 Jan 2024 10:00:00 +0000\nSubject: ports",
+        "Port 8443.",
+    ]
 
 
 def test_a_quotation_is_kept_where_it_is_all_there_is(folder, opened):

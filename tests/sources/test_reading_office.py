@@ -249,6 +249,17 @@ def test_rows_of_a_wide_table_carry_the_names_of_their_columns(read_file, blocks
     assert shown.startswith(f"- {names[0]}: 1; {names[1]}: 1")
 
 
+def test_each_part_of_a_long_row_begins_with_its_name(read_file, blocks):
+    names = ["number", "country", *(f"membership of organisation {n}" for n in range(20))]
+    cells = ["7", "Croatia", *map(str, range(2000, 2020))]
+    ((_, shown),) = blocks(read_file("a.tsv", "\t".join(names) + "\n" + "\t".join(cells) + "\n"))
+    first, *more = shown.splitlines()
+    assert first.startswith("- number: 7; country: Croatia; ")
+    assert more
+    assert all(part.startswith("- country: Croatia; ") for part in more)
+    assert [shown.count(f": {year}") for year in range(2000, 2020)] == [1] * 20
+
+
 @pytest.mark.parametrize(
     ("content", "first"),
     [

@@ -89,6 +89,33 @@ def test_a_table_with_cells_of_several_lines_stays_a_table(read_pdf, blocks):
     assert shown.startswith("Part 0 | is checked in week 0 by two people\nPart 1 | ")
 
 
+def test_dots_that_lead_to_figures_are_no_columns_of_a_table(read_pdf, blocks):
+    names = {"Robbery.": ("102.1", "25.5"), "Arson.": ("-", "4.3"), "Fraud.": ("173.7", "5.1")}
+    words = [
+        (x, 700 - 14 * row, 10, text, "F")
+        for row, (name, figures) in enumerate(names.items())
+        for x, text in ((60, name), *((x, ".") for x in range(130, 230, 14)),
+                        *zip((250, 320), figures, strict=True))
+    ]  # fmt: skip
+    contents = [(60, 500, 10, "Introduction"), *((x, 500, 10, ".") for x in range(130, 230, 14))]
+    document = read_pdf([*words, *contents, (250, 500, 10, "7")])
+    assert blocks(document) == [
+        ("table", "Robbery. | 102.1 | 25.5\nArson. | - | 4.3\nFraud. | 173.7 | 5.1"),
+        ("text", "Introduction … 7"),
+    ]
+
+
+def test_the_size_of_a_font_that_a_matrix_scales_is_that_on_the_page(read_pdf, blocks):
+    rows = {"Robbery.": ("102.1", "25.5"), "Arson.": ("9.8", "4.3"), "Fraud.": ("173.7", "5.1")}
+    page = [
+        f"BT /F 1 Tf 10 0 0 10 {x} {700 - 14 * row} Tm ({text}) Tj ET"
+        for row, (name, figures) in enumerate(rows.items())
+        for x, text in zip((60, 150, 220), (name, *figures), strict=True)
+    ]
+    shown = "Robbery. | 102.1 | 25.5\nArson. | 9.8 | 4.3\nFraud. | 173.7 | 5.1"
+    assert blocks(read_pdf(page)) == [("table", shown)]
+
+
 def test_letters_of_a_tex_font_without_names_are_read(read_pdf, monkeypatch):
     monkeypatch.setattr(pdf_reader, "installed", lambda module: False)
     lines = ["The \x1crst e\x1eect is de\x1cned \x10by hand\x11 \x15 no other is", LINE, LINE, LINE]

@@ -65,11 +65,45 @@ def test_json_becomes_sections_and_tables(one, blocks):
         "info: Pets",
         "paths",
         "paths > /pets",
-        "paths > /pets > get",
+        "paths > /pets > GET /pets",
         "codes",
     ]
-    assert ("text", "summary: List all pets\ntags: a, b") in blocks(document)
+    assert ("text", "endpoint: GET /pets\nsummary: List all pets\ntags: a, b") in blocks(document)
     assert ("table", "code | means\n200 | fine\n404 | no pet") in blocks(document)
+
+
+def test_a_short_part_of_json_is_lines_with_the_path_to_each_value(one, blocks):
+    pets = {"summary": "Find a pet", "responses": {"404": {"description": "Pet not found"}}}
+    document = one("api.json", json.dumps({"name": "Pets", "find": pets, "rest": ["long"] * 20}))
+    assert paths(document) == ["", "find", "rest"]
+    shown = "summary: Find a pet\nresponses.404.description: Pet not found"
+    assert ("text", shown) in blocks(document)
+
+
+def test_each_part_of_a_long_record_of_json_begins_with_its_name(one):
+    values = {f"membership of organisation {n}": {"since": 2000 + n} for n in range(20)}
+    text = one("a.json", json.dumps({"list": [{"country": "Croatia", **values}]})).text
+    first, *more = text.split("- ")[1:]
+    assert first.startswith("country: Croatia; membership of organisation 0.since: 2000; ")
+    assert [part.partition("; ")[0] for part in more] == ["country: Croatia"] * len(more) != []
+
+
+def test_who_may_see_a_json_file_holds_for_its_records(one):
+    rows = [{"id": n, "note": "A note of more than eighty characters. " * 3} for n in range(4)]
+    assert one("a.json", json.dumps({"tenant": "acme", "rows": rows})).metadata == {
+        "tenant": "acme"
+    }
+
+
+def test_features_of_geojson_are_rows_of_their_properties(one, blocks):
+    def feature(name, shape, points):
+        place = {"type": shape, "coordinates": points}
+        return {"type": "Feature", "properties": {"name": name, "bikes": 4}, "geometry": place}
+
+    features = [feature("River", "Point", [0.5, 51]), feature("Canal", "LineString", [[1, 2]])]
+    document = one("a.geojson", json.dumps({"type": "FeatureCollection", "features": features}))
+    shown = "name | bikes | geometry\nRiver | 4 | Point 0.5, 51\nCanal | 4 | LineString"
+    assert blocks(document) == [("table", shown)]
 
 
 def test_json_records_are_documents_with_their_access_lists(folder, opened):
@@ -339,6 +373,11 @@ def test_text_that_is_markup_is_read_as_such(one):
     rst = "Keys\n====\n\nSee :doc:`/other` and ``gpg``.\n\n.. note::\n\n   Use ``gpg``.\n"
     document = one("a.txt", rst)
     assert (document.title, document.text) == ("Keys", "See /other and gpg.\n\nNote: Use gpg.")
+    fields = "".join(
+        f":{name}: keeps {name}s\n    for a day.\n\n" for name in "key log tmp web man".split()
+    )
+    restructured = "Keys\n====\n\n" + fields + "See :doc:`a`, ``b`` and ``c``.\n"
+    assert "log: keeps logs for a day." in one("c.txt", restructured).text.split("\n\n")
     asciidoc = "keys(1)\n=======\n\nNAME\n----\nkeys\n\n[verse]\n'keys' -f\n\n----\nx\n----\n"
     assert paths(one("b.txt", asciidoc)) == ["NAME"]
     plain = "Keys\n====\n\nNothing but words and *stars*.\n"

@@ -33,6 +33,7 @@ from packwise.answering.blocks import SourcePassage
 from packwise.answering.evidence import choose, citations_of, reading_model, sources
 from packwise.answering.extractive import ExtractedAnswer, extract
 from packwise.answering.few_shot import FewShotExample
+from packwise.answering.named_rows import names_row
 from packwise.answering.synthesis import WrittenAnswer
 from packwise.candidates import EXPANSIONS, Candidate
 from packwise.context.packer import Context, pack
@@ -187,19 +188,21 @@ class _AskRun:
         )
 
     def _is_refused(self, ranking: Ranking) -> bool:
-        """Whether the store does not answer. A question that is not close enough to any passage
-        is refused at once if it is far off; otherwise the passages are read first: terse notes
-        look unlike the questions that they answer."""
+        """Whether the store does not answer. A question that is not close enough to any passage is
+        refused at once if it is far off and names no row of a table; otherwise the passages are
+        read first: terse notes look unlike the questions that they answer."""
         if not ranking.refused or self._options.findings:
             return False
         set_by = self._settings.origin("context_confidence_threshold")
         strict = self._options.threshold is not None or set_by != "default"
         calibrated = ranking.confidence == ranking.probability
         wanted = self._options.second_look and not strict and not calibrated
-        if not wanted or ranking.confidence < _FAR_OFF:
+        passages = sources(self._store, ranking.hits) if wanted else []
+        far_off = ranking.confidence < _FAR_OFF and not names_row(passages, self._question)
+        if not wanted or far_off:
             return True
         with self._trace.stage("reading") as stage:
-            found = self._read(sources(self._store, ranking.hits))
+            found = self._read(passages)
             passed = found.probability >= _WORTH_SHOWING
             stage.note(probability=round(found.probability, 6), passed=passed)
         return not passed
@@ -309,7 +312,8 @@ class _AskRun:
         room = budget
         while True:
             context = self._pack(candidates, counter, room)
-            passages = (*self._passages(context, candidates), *self._findings(context))
+            scores = {hit.passage.id: hit.scores.combined for hit in candidates}
+            passages = (*from_context(context, scores), *self._findings(context))
             prompt = synthesis.synthesis_prompt(self._question, passages, examples)
             over = counter.count(prompt.system) + counter.count(prompt.user) - budget
             if over <= 0 and passages:
@@ -340,11 +344,6 @@ class _AskRun:
             self._degrade(*(f"examples: {problem}" for problem in examples.problems))
             stage.note(examples=[example.question for example in found])
         return found
-
-    def _passages(
-        self, context: Context, candidates: Sequence[Candidate]
-    ) -> tuple[NumberedPassage, ...]:
-        return from_context(context, {hit.passage.id: hit.scores.combined for hit in candidates})
 
     def _findings(self, context: Context) -> tuple[NumberedPassage, ...]:
         return tuple(

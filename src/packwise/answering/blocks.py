@@ -163,9 +163,14 @@ def surroundings(block: AnswerBlock, room: int) -> AnswerBlock:
     start, end = block.start, block.end
     odd = [part for part in parts if suspicions(part.text)]
     first = max((part.end for part in odd if part.end <= start), default=0)
-    last = min((part.start for part in odd if part.start >= end), default=start + room)
+    last = min((part.start for part in odd if part.start >= end), default=start + 2 * room)
     parts = [part for part in parts if first <= part.start and part.end <= last]
-    while following := [p.end for p in parts if p.start >= end and p.end - start <= room]:
+    text = block.source.passage.text
+    while following := [p.end for p in parts if p.start >= end]:
+        # A line that announces what follows is shown with it.
+        space = 2 * room if text[start:end].endswith((":", "：")) else room
+        if min(following) - start > space:
+            break
         end = min(following)
     while before := [p.start for p in parts if p.end <= start and end - p.start <= room]:
         start = max(before)

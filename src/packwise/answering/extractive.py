@@ -26,7 +26,7 @@ from packwise.answering.blocks import (
     hull,
     surroundings,
 )
-from packwise.answering.named_rows import named_rows
+from packwise.answering.named_rows import named_rows, names_row
 from packwise.answering.short_answers import ShortAnswer, is_worth_showing, short_answer
 from packwise.context.markdown import one_line, table_markdown
 from packwise.language.analyzer import terms
@@ -45,7 +45,11 @@ NEARLY_AS_LIKELY = 0.1
 """A further block is shown if it is at least this likely, relative to the best one."""
 MORE_BLOCKS, STILL_POSSIBLE = 2, 0.05
 """An answer that is not likely right shows this many blocks more, and less likely ones."""
+ROW_ASKED_FOR = 0.3
+"""Least probability of an answer with a row that the question asks for by name: rows of figures
+look unlike any question, which is no reason to refuse it."""
 _SAME = 0.8
+_OF_TABLES = (PartKind.TABLE, PartKind.ROW, PartKind.ITEM)
 _PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
 _GENERIC = frozenset(
@@ -97,6 +101,9 @@ def extract(
     if not ranked.blocks:
         return ExtractedAnswer()
     probability = answer_probability(ranked, signs or {})
+    best = (one.block for one in ranked.blocks[:MOST_BLOCKS])
+    if any(names_row([block.source], question) for block in best if block.kind in _OF_TABLES):
+        probability = max(probability, ROW_ASKED_FOR)
     best_short = short_answer(ranked, span_reader)
     short = best_short if is_worth_showing(best_short, probability) else None
     chosen = choose(ranked, probability, most)

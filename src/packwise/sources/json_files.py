@@ -1,7 +1,9 @@
 """JSON files: an array of records is many documents, anything else is one.
 
 An object becomes sections: its keys are headings, plain values ``key: value`` lines, arrays of
-like objects tables. A record with a ``text`` is read like a row of JSON Lines.
+like objects tables. What is short stands on lines with the path to it, ``license.name: MIT``,
+instead of in sections of a line each. A record with a ``text`` is read like a row of JSON Lines,
+the features of GeoJSON are rows of their properties.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from packwise.sources.front_matter import metadata
 from packwise.sources.linked_text import LinkedText, clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.readers import SourceFile
+from packwise.sources.row_groups import parts_of_record
 from packwise.sources.source_items import Entry, Item, Problem, hashed, reason_of
 
 _GENERATED = frozenset(
@@ -32,6 +35,10 @@ _GENERATED = frozenset(
 _DEEPEST = 6
 _MOST_NUMBERS = 64
 _MOST_COLUMNS = 12
+_SHORT = 1200
+"""Characters of an object that needs no sections for its parts."""
+_OF_FEATURES = ("type", "properties", "geometry", "bbox", "geometry_name")
+_REQUESTS = frozenset("get put post delete options head patch trace".split())
 _TITLES = ("title", "name", "label", "subject", "headline", "question")
 _IDS = ("_id", "id", "uuid", "key", "slug")
 
@@ -59,6 +66,7 @@ def read(file: SourceFile) -> Iterator[Entry]:
     except (ValueError, RecursionError):
         yield Problem(file.label, "is not JSON that can be read")
         return
+    value = _geographic(value)
     records = _records(value)
     if records is None and _restricts_inside(value):
         yield Problem(file.label, "has records with a tenant or an acl, and is no array of records")
@@ -86,7 +94,7 @@ def _item(file: SourceFile, id: str, value: Any, location: str) -> Entry:
             found = jsonl.entry(raw, location, id, file.prefix)
             return replace(found, id=id) if isinstance(found, Item) else found
     load = partial(_load, raw, id)
-    return Item(id, hashed(raw, "json-2"), location, load)
+    return Item(id, hashed(raw, "json-3"), location, load)
 
 
 def _load(raw: bytes, id: str) -> Document:
@@ -102,20 +110,71 @@ def _load(raw: bytes, id: str) -> Document:
     return builder.build(id, LinkResolver(()))
 
 
-def _read(builder: DocumentBuilder, value: Any, level: int) -> None:
-    """Add a value: what is plain first, then what has parts, below headings."""
+def _geographic(value: Any) -> Any:
+    """The features of GeoJSON as rows of their properties; of a line or an area only its kind is
+    kept, as no one asks for its points."""
+    members = _object(value)
+    if members.get("type") != "FeatureCollection":
+        return value
+    rows: list[dict[str, Any]] = []
+    for feature in map(_object, members.get("features") or ()):
+        geometry = _object(feature.get("geometry"))
+        shape, points = geometry.get("type", ""), geometry.get("coordinates")
+        where = f"{shape} {_shown(points)}" if shape == "Point" else shape
+        own = {key: part for key, part in feature.items() if key not in _OF_FEATURES}
+        rows.append({**own, **_object(feature.get("properties")), **own, "geometry": where})
+    kept = {key: part for key, part in members.items() if key not in ("type", "features", "crs")}
+    return {**kept, "features": rows} if kept else rows
+
+
+def _read(builder: DocumentBuilder, value: Any, level: int, above: str = "") -> None:
+    """Add a value: what is plain or short first, then what has parts, below headings. ``above``
+    is the key of what holds it."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
+        requests = above.startswith("/") and not _REQUESTS.isdisjoint(members)
+        if above and not requests and (lines := _short_lines(members)):
+            _paragraphs(builder, lines)
+            return
         lines = [f"{key}: {_shown(part)}" for key, part in members.items() if _is_leaf(part)]
         _paragraphs(builder, lines)
         for key, part in members.items():
             if not _is_leaf(part):
-                builder.heading(level, LinkedText(_heading(str(key), part)))
-                _read(builder, part, level + 1)
+                heading = _heading(str(key), part)
+                if requests and key in _REQUESTS:
+                    # A request of an API is asked for by its path.
+                    heading = f"{key.upper()} {above}"
+                    part = {"endpoint": heading, **_object(part)}
+                builder.heading(level, LinkedText(heading))
+                _read(builder, part, level + 1, str(key))
     elif isinstance(value, list):
         _read_array(builder, cast("list[Any]", value), level)
     else:
         builder.plain_text(_shown(value))
+
+
+def _short_lines(members: dict[str, Any]) -> list[str]:
+    """A short object as lines that begin with the path to each value; none if it is long, has a
+    table, or has the paths of an API as keys."""
+    lines: list[str] = []
+    waiting = [(str(key), part) for key, part in members.items()]
+    while waiting:
+        path, part = waiting.pop(0)
+        if path.startswith("/"):
+            return []
+        if isinstance(part, dict) and part:
+            inner = cast("dict[str, Any]", part).items()
+            waiting[:0] = [(f"{path}.{key}", value) for key, value in inner]
+        elif isinstance(part, list) and not _is_leaf(part):
+            items = cast("list[Any]", part)
+            if _columns(items):
+                return []
+            waiting[:0] = [(path, item) for item in items]
+        elif shown := _shown(part):
+            lines.append(f"{path}: {shown}")
+        if len(lines) + len(waiting) > _SHORT or sum(map(len, lines)) > _SHORT:
+            return []
+    return lines
 
 
 def _heading(key: str, part: Any) -> str:
@@ -137,15 +196,21 @@ def _read_array(builder: DocumentBuilder, values: list[Any], level: int) -> None
         return
     builder.open_list()
     for value in values:
-        builder.open_item()
-        if _is_leaf(value) or level > _DEEPEST:
-            builder.paragraph(_cell(value))
-        elif isinstance(value, dict):
-            lines = (f"{k}: {_shown(part)}" for k, part in cast("dict[str, Any]", value).items())
-            builder.paragraph(LinkedText("; ".join(" ".join(clean(x).split()) for x in lines)))
+        if isinstance(value, dict) and value and level <= _DEEPEST:
+            members = cast("dict[str, Any]", value)
+            lines = _short_lines(members) or [f"{k}: {_shown(v)}" for k, v in members.items()]
+            record = [" ".join(clean(line).split()) for line in lines]
+            parts = [LinkedText("; ".join(part)) for part in parts_of_record(record)]
         else:
+            parts = [_cell(value)] if _is_leaf(value) or level > _DEEPEST else []
+        for part in parts:
+            builder.open_item()
+            builder.paragraph(part)
+            builder.close_item()
+        if not parts:
+            builder.open_item()
             _read(builder, value, level + 1)
-        builder.close_item()
+            builder.close_item()
     builder.close_list()
 
 
@@ -180,7 +245,8 @@ def _records(value: Any) -> list[dict[str, Any]] | None:
         members = cast("dict[str, Any]", value)
         arrays = [part for part in members.values() if isinstance(part, list)]
         others = [part for part in members.values() if not _is_leaf(part)]
-        if len(arrays) != 1 or others != arrays:
+        # What says who may see it stays whole, so that this holds for all of it.
+        if len(arrays) != 1 or others != arrays or _is_restricted(members):
             return None
         value = arrays[0]
         fewest = 3

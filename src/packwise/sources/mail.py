@@ -1,5 +1,7 @@
 """Mail: one message (EML) or many (mbox), without signatures and repeated quotations.
 
+What someone wrote is a section with their name and the date, so that every passage says who wrote
+it. A message inside another is read like it, an attached text below the name of its file.
 A quotation is dropped if the message it answers is earlier in the same file; otherwise it is
 kept and marked, as it may be all there is of that message.
 """
@@ -14,6 +16,7 @@ from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.parser import BytesParser
+from email.utils import parseaddr, parsedate_to_datetime
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -44,6 +47,9 @@ _HEADER_FAULTS = (
     HeaderParseError,
     RecursionError,
 )
+
+_LONGEST_ATTACHMENT = 1 << 20
+"""Characters of an attached text that are read."""
 
 _PARSER = BytesParser(policy=policy.default)
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
@@ -85,7 +91,7 @@ def messages(file: SourceFile) -> Iterator[Entry]:
             parent = f"{file.prefix}{parents[-1]}" if parents else ""
             yield Item(
                 id=f"{file.prefix}{name}",
-                source_hash=hashed(raw, "mail-2", parent),
+                source_hash=hashed(raw, "mail-3", parent),
                 location=label,
                 load=partial(_load, raw, f"{file.prefix}{name}", parent),
             )
@@ -155,7 +161,7 @@ def _read_message(builder: DocumentBuilder, raw: bytes, *, drop_quotes: bool) ->
     if sum(1 for _ in islice(_PART.finditer(raw), _MOST_PARTS + 1)) > _MOST_PARTS:
         raise SourceError(f"has more than {_MOST_PARTS} messages in one another")
     message = _PARSER.parsebytes(raw)
-    headers = {name: value for name in _SHOWN if (value := _header(message, name))}
+    headers = _shown_headers(message)
     if not headers:
         raise SourceError("is not mail (it has no headers)")
     subject = _LIST_TAG.sub("", _PREFIX.sub("", headers.get("Subject", "")))
@@ -167,34 +173,79 @@ def _read_message(builder: DocumentBuilder, raw: bytes, *, drop_quotes: bool) ->
         **{name.lower(): headers[name] for name in ("From", "Date") if name in headers},
         **access((name, str(value)) for name, value in own.items()),
     }
+    _add_message(builder, message, headers, drop_quotes=drop_quotes)
+
+
+def _add_message(
+    builder: DocumentBuilder, message: EmailMessage, headers: dict[str, str], *, drop_quotes: bool
+) -> None:
+    if written := ", ".join(filter(None, (_sender(headers), _day(headers.get("Date", ""))))):
+        builder.heading(2, LinkedText(written))
     builder.paragraph(LinkedText("\n".join(f"{name}: {value}" for name, value in headers.items())))
-    _read_body(builder, message, drop_quotes=drop_quotes)
-    attached = [_attachment(part) for part in _attachments(message)]
+    body = _read_body(builder, message, drop_quotes=drop_quotes)
+    parts = [part for part in _parts(message) if part is not body]
+    attached = [_attachment(part) for part in parts if part.get_filename()]
     if attached:
         builder.paragraph(LinkedText("Attachments: " + ", ".join(attached)))
+    # What is attached to this message stands before the messages inside it.
+    for part in sorted(parts, key=lambda part: part.get_content_type() == "message/rfc822"):
+        if part.get_content_type() == "text/plain" and part.get_filename():
+            builder.heading(3, LinkedText(clean(part.get_filename())))
+            builder.plain_text(clean(_content(part))[:_LONGEST_ATTACHMENT])
+        elif part.get_content_type() == "message/rfc822":
+            (inner,) = part.get_payload()[:1] or (EmailMessage(),)
+            inside = _shown_headers(inner)
+            # One that says who may see it has a reader of its own.
+            if inside and not any(access_key(name) for name in inner):
+                _add_message(builder, inner, inside, drop_quotes=False)
 
 
-def _attachments(message: EmailMessage) -> list[Any]:
-    return [part for part in message.walk() if part.get_filename()]
+def _shown_headers(message: EmailMessage) -> dict[str, str]:
+    return {name: value for name in _SHOWN if (value := _header(message, name))}
+
+
+def _sender(headers: dict[str, str]) -> str:
+    name, address = parseaddr(headers.get("From", ""))
+    return name or address
+
+
+def _day(date: str) -> str:
+    try:
+        return parsedate_to_datetime(date).date().isoformat()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return ""  # The date as it was sent is among the headers.
+
+
+def _parts(message: EmailMessage) -> Iterator[Any]:
+    """The parts of a message, without those of messages inside it."""
+    waiting: list[Any] = [message]
+    while waiting:
+        part = waiting.pop(0)
+        if part.get_content_maintype() == "multipart" and part.is_multipart():
+            waiting[:0] = part.get_payload()
+        else:
+            yield part
 
 
 def _attachment(part: Any) -> str:
     return f"{clean(part.get_filename())} ({part.get_content_type()})"
 
 
-def _read_body(builder: DocumentBuilder, message: EmailMessage, *, drop_quotes: bool) -> None:
+def _read_body(builder: DocumentBuilder, message: EmailMessage, *, drop_quotes: bool) -> Any:
+    """Add the text of a message; returns the part that holds it."""
     body: Any = None
     try:
         body = message.get_body(preferencelist=("plain", "html"))
     except (AttributeError, KeyError, TypeError):
         body = next((p for p in message.walk() if p.get_content_maintype() == "text"), None)
     if body is None:
-        return
+        return None
     text = clean(_content(body))
     if body.get_content_subtype() == "html":
         html.read_fragment(builder, text)
     else:
         _read_plain(builder, text, drop_quotes=drop_quotes)
+    return body
 
 
 def _content(body: Any) -> str:

@@ -37,6 +37,9 @@ _BOLD_WEIGHT = 600
 _SPLIT_GAP = 0.95
 """A gap of so many ems, or more, separates two columns or cells."""
 _CODE_GAP = 4.0
+_FEWEST_DOTS = 3
+_FIGURE = re.compile(r"[-–—($€£]?[\d.,:/%)]*|\(?[A-Z]{1,2}\)?")
+"""What a cell of figures holds: a number, a dash, or the letter of a footnote."""
 
 
 _Turn = Callable[[float, float], tuple[float, float]]
@@ -92,8 +95,8 @@ class PdfSegment:
 @dataclass(frozen=True, slots=True)
 class PageWords:
     """What is on a page. ``wrong`` is the share of characters that are no letters or signs,
-    ``unnamed`` that of characters whose font does not say what they are, so that their code is
-    taken for one, and ``pictured`` says whether pictures cover most of the page."""
+    ``unnamed`` that of words whose font does not say what their letters are, so that codes are
+    taken for them, and ``pictured`` says whether pictures cover most of the page."""
 
     width: float
     height: float
@@ -149,12 +152,14 @@ def _words(text_page: Any, upright: _Turn) -> tuple[list[PdfWord], float, float]
     measure = _Measure(pdfium, text_page, upright)
     words: list[PdfWord] = []
     letters: list[str] = []
-    first = last = wrong = unnamed = total = 0
+    first = last = wrong = unnamed = total = asked = 0
     count = min(text_page.count_chars(), MOST_CHARACTERS)
     for index in range(count + 1):
         code = unicode_of(text_page, index) if index < count else 32
         character = chr(code) if code < 0xD800 or 0xE000 <= code < 0x110000 else "\ufffd"
-        nameless = index < count and error_at(text_page, index) == 1
+        # To ask of every character whether its font names it takes as long as all the rest.
+        ask = index < count and (code in _TEX or (not letters and not character.isspace()))
+        nameless = ask and error_at(text_page, index) == 1
         if nameless and code in _TEX:
             character, code = _TEX[code], ord(_TEX[code][0])
         character = _LIGATURES.get(character, character)
@@ -168,11 +173,12 @@ def _words(text_page: Any, upright: _Turn) -> tuple[list[PdfWord], float, float]
             odd = (code < 32 and code != _LINE_HYPHEN) or 0xE000 <= code <= 0xF8FF or code == 0xFFFD
             wrong += odd
             unnamed += nameless
+            asked += ask
         # After the hyphen of a divided word, pdfium goes on in the next line without a break.
         if letters and (character.isspace() or code == _LINE_HYPHEN):
             words.append(measure.word("".join(letters), first, last))
             letters = []
-    return words, wrong / max(total, 1), unnamed / max(total, 1)
+    return words, wrong / max(total, 1), unnamed / max(asked, 1)
 
 
 class _Measure:
@@ -183,21 +189,22 @@ class _Measure:
         self._edges = [ctypes.c_double() for _ in range(4)]
         self._name = ctypes.create_string_buffer(128)
         self._flags = ctypes.c_int()
+        self._matrix = pdfium.FS_MATRIX()
 
     def word(self, text: str, first: int, last: int) -> PdfWord:
         pdfium, page = self._pdfium, self._page
         a, b, c, d = self._edges
         pdfium.FPDFText_GetCharBox(page, first, a, b, c, d)
-        left, low = a.value, c.value
+        left = a.value
         pdfium.FPDFText_GetCharBox(page, last, a, b, c, d)
-        right, high = b.value, d.value
+        right = b.value
         pdfium.FPDFText_GetCharOrigin(page, first, a, b)
         x0, y0 = self._upright(left, b.value)
         x1, _ = self._upright(right, b.value)
         size = pdfium.FPDFText_GetFontSize(page, first)
-        # Some files scale a font of size 1 by the page's matrix: then the box knows better.
-        if size < 3:
-            size = max(high - low, 1.0) * 1.2
+        # Some files scale a font of size 1 by a matrix. A box says less: it is low around a dot.
+        if size < 3 and pdfium.FPDFText_GetMatrix(page, first, self._matrix):
+            size *= math.hypot(self._matrix.c, self._matrix.d) or 1.0
         pdfium.FPDFText_GetFontInfo(page, first, self._name, 128, self._flags)
         mono, bold = _style(self._name.value, self._flags.value)
         if len(text) == 1 and _SIGNS.search(self._name.value):
@@ -225,7 +232,9 @@ def _pictured(page: PdfPage, area: float) -> bool:
 
 def segments(words: tuple[PdfWord, ...]) -> list[PdfSegment]:
     """The words as segments, from the top of the page down and from left to right."""
-    return [segment for row in _rows(words) for segment in _split(row)]
+    return [
+        segment for row in _rows(words) for part in _at_leaders(row) for segment in _split(part)
+    ]
 
 
 def _rows(words: tuple[PdfWord, ...]) -> Iterator[list[PdfWord]]:
@@ -243,12 +252,29 @@ def _rows(words: tuple[PdfWord, ...]) -> Iterator[list[PdfWord]]:
         yield sorted(row, key=lambda word: word.x0)
 
 
+def _at_leaders(row: list[PdfWord]) -> list[list[PdfWord]]:
+    """A row of a table before and after the dots that lead from its name to its figures. One
+    figure alone may be the page in a list of contents, which stays a line of text."""
+    dots = [at for at, word in enumerate(row) if not word.text.strip(".")]
+    if len(dots) < _FEWEST_DOTS or not dots[0]:
+        return [row]
+    figures = row[dots[-1] + 1 :]
+    together = dots[-1] - dots[0] < len(dots)
+    if not together or len(figures) < 2 or not all(_FIGURE.fullmatch(w.text) for w in figures):
+        return [row]
+    return [row[: dots[0]], figures]
+
+
 def _split(row: list[PdfWord]) -> Iterator[PdfSegment]:
     part = [row[0]]
     for word in row[1:]:
         before = part[-1]
+        if before.text.endswith(".") and not word.text.strip("."):
+            part.append(word)  # Dots that lead to a figure, however far apart.
+            continue
         ems = _CODE_GAP if before.mono and word.mono else _SPLIT_GAP
-        marker = len(part) == 1 and is_marker(before.text)
+        # A dash or a letter before a figure is the cell of a table.
+        marker = len(part) == 1 and is_marker(before.text) and not _FIGURE.fullmatch(word.text)
         if word.x0 - before.x1 > ems * max(before.size, word.size) * (4 if marker else 1):
             yield PdfSegment(tuple(part))
             part = []

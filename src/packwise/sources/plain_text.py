@@ -13,10 +13,11 @@ _UNDERLINED = re.compile(r"(?m)^(?=\S)[^\n]{2,120}\n([=\-~^*+#\"'])\1{2,}[ \t]*$
 _RST = re.compile(
     r"(?m)^[ \t]*\.\. (?:[\w:-]+::|_[^\n:]+:|\|)|:[\w:+.-]{2,40}:`[^`\n]+`|``[^`\n]+``|`[^`\n]+`_\b"
 )
+# ":name: text" is an attribute of AsciiDoc; if it goes on, indented, a field of reStructuredText.
 _ASCIIDOC = re.compile(
     r"(?m)^\[(?:verse|source|NOTE|TIP|WARNING|horizontal|listing|role)\b[^\]\n]*\]$"
     r"|^(?:include|ifdef|ifndef|image)::\S+\[|\b(?:linkgit|link|xref):[^\s\[]+\["
-    r"|^={2,5} \S|^:[\w-]+: |^(?:-{4,}|\.{4,})$|^\S[^\n]{0,80}::$|^\+$"
+    r"|^={2,5} \S|^:[\w-]+: [^\n]*$(?!\n[ \t]+\S)|^(?:-{4,}|\.{4,})$|^\S[^\n]{0,80}::$|^\+$"
 )
 
 

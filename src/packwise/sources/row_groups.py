@@ -19,6 +19,9 @@ _GROUP = 500
 """Rows of a block; each begins with the header."""
 _WIDE = 250
 """Characters of a header; under a longer one each row has the names of its columns."""
+_LONG_RECORD = 400
+"""Characters of a row that is divided, so that its name stands beside each of its cells."""
+_LONGEST_NAME = 120
 _NUMBER = re.compile(r"[-+]?[$€£]?\s?\d[\d.,:\s/-]*%?|true|false|", re.IGNORECASE)
 _SAMPLE = 50
 _NOTES = 10
@@ -135,16 +138,31 @@ class _TableWriter:
     def _add_records(self, table: list[NumberedRow], names: Sequence[str]) -> None:
         self._builder.open_list()
         for number, cells in table:
-            named = (
+            named = [
                 f"{names[at]}: {cell}" if at < len(names) and names[at] else cell
                 for at, cell in enumerate(cells)
                 if cell
-            )
-            self._builder.place(_row_place(self._place, number))
-            self._builder.open_item()
-            self._builder.paragraph(LinkedText("; ".join(named)))
-            self._builder.close_item()
+            ]
+            for part in parts_of_record(named):
+                self._builder.place(_row_place(self._place, number))
+                self._builder.open_item()
+                self._builder.paragraph(LinkedText("; ".join(part)))
+                self._builder.close_item()
         self._builder.close_list()
+
+
+def parts_of_record(named: Sequence[str]) -> list[list[str]]:
+    """A long record in parts, each of which begins with the cell that names it: the first one that
+    is no number."""
+    if sum(map(len, named)) <= _LONG_RECORD:
+        return [list(named)]
+    name = next((c for c in named if not _NUMBER.fullmatch(c.partition(": ")[2] or c)), named[0])
+    parts: list[list[str]] = [[]]
+    for cell in named:
+        if parts[-1] and sum(map(len, parts[-1])) + len(cell) > _LONG_RECORD:
+            parts.append([name[:_LONGEST_NAME]])
+        parts[-1].append(cell)
+    return parts
 
 
 def _write(
