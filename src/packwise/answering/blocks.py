@@ -158,18 +158,17 @@ def surroundings(block: AnswerBlock, room: int) -> AnswerBlock:
     if block.kind in _INNER:
         return block
     if announces(block.text):
-        room = max(room, LONGEST_WHOLE)
+        room = LONGEST_WHOLE
     parts = [part for part in answer_blocks(block.source) if part.kind not in _INNER]
     start, end = block.start, block.end
     odd = [part for part in parts if suspicions(part.text)]
     first = max((part.end for part in odd if part.end <= start), default=0)
-    last = min((part.start for part in odd if part.start >= end), default=start + 2 * room)
+    last = min((part.start for part in odd if part.start >= end), default=start + LONGEST_WHOLE)
     parts = [part for part in parts if first <= part.start and part.end <= last]
     text = block.source.passage.text
     while following := [p.end for p in parts if p.start >= end]:
         # A line that announces what follows is shown with it.
-        space = 2 * room if text[start:end].endswith((":", "：")) else room
-        if min(following) - start > space:
+        if min(following) - start > (LONGEST_WHOLE if announces(text[start:end]) else room):
             break
         end = min(following)
     while before := [p.start for p in parts if p.end <= start and end - p.start <= room]:
