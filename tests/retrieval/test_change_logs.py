@@ -3,6 +3,8 @@
 import pytest
 
 import packwise
+from packwise.documents import Passage
+from packwise.retrieval.change_logs import is_unasked_change_log
 
 PAGES = {
     "guide.md": "# Guide\n\n## Keys\n\nCall `rotate()` to rotate a signing key. It is quick.\n",
@@ -21,6 +23,28 @@ def library(tmp_path_factory):
     packwise.build([str(folder)], str(target))
     with packwise.open(target) as opened:
         yield opened
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("CHANGES.rst", True),
+        ("Changes", True),
+        ("Changes in 2.0", True),
+        ("changelog", True),
+        ("Release History", True),
+        ("10. Upgrading checklist", True),
+        ("Migration to 2.x", True),
+        ("What's new in Python", True),
+        ("Changes (song)", False),
+        ("What's New Pussycat?", False),
+        ("Migration to Abyssinia", False),
+        ("History", False),
+    ],
+)
+def test_lists_of_changes_are_known_by_their_names(name, is_one):
+    passage = Passage("d#0", "d", name, (), 0, "It can rotate keys.", 0, 19, "")
+    assert is_unasked_change_log("How do I rotate keys?", passage) is is_one
 
 
 def ranked(library, question):

@@ -22,8 +22,11 @@ _ASKED_FOR = re.compile(
     re.I,
 )
 _CHANGE_LOG = re.compile(
-    r"(?i)(?:[\d.]+ )?(?:changes|change[ _-]?logs?|(?:release|version)[ _-]?(?:notes?|history)"
-    r"|what.?s[ _-]?new|upgrading|(?:upgrade|migration)[ _-](?:guide|notes?|to|from))(?:[ _.-].*)?"
+    r"(?ix) (?:[\d.]+\ )? (?: changes (?:\.\w+|\b.*\d.*)?"
+    r"| (?: change[ _-]?logs? | (?:release|version)[ _-]?(?:notes?|history) | upgrading"
+    r"    | (?:upgrade|migration)[ _-](?:guide|notes?) ) (?:[ _.-].*)?"
+    r"| what.?s[ _-]?new (?:[ _-]in\b.*|\.\w+)?"
+    r"| (?:upgrade|migration)[ _-](?:to|from)\b.*\d.* )"
 )
 _MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:version[ _-]?)?(?:history|news|releases)(?:\.\w+)?")
 _VERSION = re.compile(r"\bv?\d+\.\d+")
