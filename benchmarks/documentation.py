@@ -1,14 +1,15 @@
 """What a reader of real documentation gets: right answers, unsure ones, wrong ones, refusals.
 
-    python benchmarks/documentation.py [FOLDER] [--second | --third | --fourth | --tune] [--wrong]
+    python benchmarks/documentation.py [FOLDER] [--second | --third | --fourth | --fifth | --tune]
+                                        [--wrong]
 
 Fetches the source archives of three projects with pip, builds a pack from the documentation of
 each in FOLDER (else a temporary one), and asks the questions in ``benchmarks/documentation``
 without a language model, as ``packwise eval answers PACK QUESTIONS`` does for each. --second takes
-three other projects, --third and --fourth four more each, with questions that were written before
-their documentation was looked at. --tune takes the projects and questions that ``answer_model.py``
-fits on. Manuals of Debian packages are fetched with apt-get. --wrong prints the answers that are
-not right.
+three other projects, --third, --fourth and --fifth four or five more each, with questions that were
+written before their documentation was looked at. --tune takes the projects and questions that
+``answer_model.py`` fits on. Manuals of Debian packages are fetched with apt-get. --wrong prints
+the answers that are not right.
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ FOURTH_TREES = {
     "structlog": ("structlog==26.1.0", "docs"),
     "sysadmin_man": ("debian: logrotate cryptsetup-bin smartmontools", "usr/share/man"),
 }
+FIFTH_TREES = {
+    "aiohttp": ("aiohttp==3.14.5", "docs"),
+    "debian_policy": ("debian: debian-policy", "usr/share/doc/debian-policy/policy.html"),
+    "hypothesis": (
+        "debian: python-hypothesis-doc",
+        "usr/share/doc/python-hypothesis-doc/html",
+    ),
+    "requests": ("debian: python-requests-doc", "usr/share/doc/python-requests-doc/html"),
+    "systemd_man": ("debian: systemd", "usr/share/man/man5"),
+}
 TUNE_TREES = {
     "alembic": ("alembic==1.20.1", "docs/build"),
     "attrs": ("attrs==26.1.0", "docs"),
@@ -68,7 +79,13 @@ TUNE_TREES = {
     "tox": ("tox==4.67.13", "docs"),
     "werkzeug": ("werkzeug==3.1.9", "docs"),
 }
-PARTS = {"second": SECOND_TREES, "third": THIRD_TREES, "fourth": FOURTH_TREES, "tune": TUNE_TREES}
+PARTS = {
+    "second": SECOND_TREES,
+    "third": THIRD_TREES,
+    "fourth": FOURTH_TREES,
+    "fifth": FIFTH_TREES,
+    "tune": TUNE_TREES,
+}
 
 
 def main(folder: Path, part: str) -> None:
