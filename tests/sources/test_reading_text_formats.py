@@ -462,7 +462,7 @@ It starts by itself as soon as the machine is up and running.
 def test_terms_of_plain_text_stand_beside_their_descriptions(one, blocks):
     said = "  ".join(["words that say what it is"] * 3)
     text = f"""\
-These are the options that it knows:
+These are the options that it knows.
 
 -f
 --force         Write the file, {said},
@@ -496,7 +496,7 @@ The rest can be read there by those who want to.
 def test_terms_of_plain_text_stand_above_their_descriptions(one, blocks):
     said = "and that is how it has always been with these boxes, as far as anybody knows"
     text = f"""\
-These kinds of boxes are known, and there may be more of them:
+These kinds of boxes are known, and there may be more of them.
 
     small
         One that fits into a pocket, {said},
