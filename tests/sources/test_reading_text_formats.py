@@ -106,6 +106,12 @@ def test_features_of_geojson_are_rows_of_their_properties(one, blocks):
     assert blocks(document) == [("table", shown)]
 
 
+@pytest.mark.parametrize("features", [5, "none", None, {"river": 1}, [], [5], [{"geometry": [1]}]])
+def test_what_only_calls_itself_geojson_is_read_all_the_same(one, features):
+    collection = {"type": "FeatureCollection", "name": "Rivers", "features": features}
+    assert "Rivers" in one("a.geojson", json.dumps(collection)).text
+
+
 def test_json_records_are_documents_with_their_access_lists(folder, opened):
     long = "A text of some length that is about the keys and how often they change, in full."
     records = [

@@ -114,10 +114,11 @@ def _geographic(value: Any) -> Any:
     """The features of GeoJSON as rows of their properties; of a line or an area only its kind is
     kept, as no one asks for its points."""
     members = _object(value)
-    if members.get("type") != "FeatureCollection":
+    features = members.get("features")
+    if members.get("type") != "FeatureCollection" or not isinstance(features, list):
         return value
     rows: list[dict[str, Any]] = []
-    for feature in map(_object, members.get("features") or ()):
+    for feature in map(_object, cast("list[Any]", features)):
         geometry = _object(feature.get("geometry"))
         shape, points = geometry.get("type", ""), geometry.get("coordinates")
         where = f"{shape} {_shown(points)}" if shape == "Point" else shape
@@ -164,10 +165,12 @@ def _short_lines(members: dict[str, Any]) -> list[str]:
             return []
         if isinstance(part, dict) and part:
             inner = cast("dict[str, Any]", part).items()
+            if len(inner) > _SHORT:
+                return []
             waiting[:0] = [(f"{path}.{key}", value) for key, value in inner]
         elif isinstance(part, list) and not _is_leaf(part):
             items = cast("list[Any]", part)
-            if _columns(items):
+            if len(items) > _SHORT or _columns(items):
                 return []
             waiting[:0] = [(path, item) for item in items]
         elif shown := _shown(part):
