@@ -12,55 +12,24 @@ from packwise.errors import SourceError
 from packwise.sources.decoding import SIZE_LIMIT, decode, file_bytes
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder
+from packwise.sources.mdoc import CELL, LITERAL, MACROS, MdocText
 from packwise.sources.readers import SourceFile
+from packwise.sources.roff import Roff
 
 _START = re.compile(rb"(?m)^[.'](?:TH|Dd|SH|Sh|so|\\\")")
-_ESCAPE = re.compile(
-    r"\\(?:f(?:\[[^\]\n]{0,20}\]|\(..|.)|s[+-]?\d{1,2}"
-    r"|\*(?:\[(?P<string>[^\]\n]{0,20})\]|\((?P<name>..)|(?P<letter>.))"
-    r"|\[(?P<long>[^\]\n]{1,20})\]|\((?P<pair>..)|[hvwoLlNDbXZ]'[^'\n]{0,80}'"
-    r"|m\[[^\]\n]{0,20}\]|n(?:\[[^\]\n]{0,20}\]|\(..|.)|k.|(?P<one>.))"
-)
-_PAIRS = {
-    "aq": "'", "dq": '"', "oq": "‘", "cq": "’", "lq": "“", "rq": "”", "bu": "•", "em": "—",
-    "en": "–", "hy": "-", "mi": "-", "co": "©", "rg": "®", "tm": "™", "ha": "^", "ti": "~",
-    "ga": "`", "rs": "\\", "lB": "[", "rB": "]", "lC": "{", "rC": "}", "->": "→", "<-": "←",
-    ">=": "≥", "<=": "≤", "!=": "≠", "+-": "±", "mu": "×", "de": "°", "ba": "|", "sl": "/",
-    "sh": "#", "Do": "$", "at": "@", "la": "⟨", "ra": "⟩",
-}  # fmt: skip
-_STRINGS = {"Aq": "'", 'L"': '"', 'R"': '"', "lq": "“", "rq": "”", "--": "–", "R": "®", "Tm": "™"}
-"""Strings that DocBook, pod2man and the macro packages define."""
-_ONES = {
-    "-": "-",
-    "e": "\\",
-    " ": " ",
-    "~": " ",
-    "0": " ",
-    "t": " ",
-    "'": "'",
-    "`": "`",
-    "\\": "\\",
-}
 _LONGEST_TERM, _LONGEST_LINES = 100, 1000
 """Characters of a term on one line, and of one that goes on over several."""
 _LONG_NAME = 60
 _OPTION = re.compile(r"(?:^|, )(--?\w[\w-]*)")
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\ |\S)+)')
 _FONTS = frozenset("B I R BR RB BI IB IR RI SM SB".split())
+_PAGE = re.compile(r"(?<![\w.:+-])[A-Za-z][\w.:+-]{0,60}\s?\(\d[a-z]{0,3}\)")
 _LINK = re.compile(r"([A-Za-z][\w.:+-]*)\s?\((\d[a-z]*)\)$")
-_MDOC_WORDS = {
-    "Ux": "UNIX",
-    "Oo": "[", "Oc": "]", "Ao": "<", "Ac": ">", "Po": "(", "Pc": ")", "Do": "“",
-    "Dc": "”", "Qo": '"', "Qc": '"', "Bo": "[", "Bc": "]",
-}  # fmt: skip
-_MDOC_AROUND = {"Op": "[{}]", "Aq": "<{}>", "Pq": "({})", "Dq": "“{}”", "Qq": '"{}"', "Sq": "‘{}’",
-                "Bq": "[{}]", "Brq": "{{{}}}", "Ql": "‘{}’"}  # fmt: skip
-_END_MARKS = frozenset(".,;:)]?!")
-_MDOC_INLINE = frozenset(
-    "Nm Fl Ar Cm Ic Pa Ev Er Va Vt Fa Fn Ft Dv Li Em Sy Xr Lk Mt Ad An Tn Ux Bx At Fx Nx Ox St "
-    "No Ns Op Aq Pq Dq Qq Sq Bq Brq Ql Oo Oc Ao Ac Po Pc Do Dc Qo Qc Bo Bc Pf "
-    "Cd In Dl D1 Sx Ms".split()
-)
+_BULLETS = frozenset("•○□*-·–+o")
+_NUMBER = re.compile(r"\(?(\d{1,3})[.)]")
+_OUTDENTED = re.compile(r"\\h'-0?\d")
+"""How DocBook begins the bullet or the number of an item."""
+_LISTS = {"bullet": "•", "dash": "•", "hyphen": "•", "enum": "1."}
 
 
 def is_manual(path: Path) -> bool:
@@ -88,30 +57,44 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
 
 class _ManReader:
     """``_lead`` holds the term of a definition until its text comes; ``_term_depths`` are the
-    indentations of the terms that are being described."""
+    indentations of the terms that are being described, ``_list_depths`` those of open lists.
+    ``_mark`` is the bullet or number of an item whose text comes next."""
 
     def __init__(self, builder: DocumentBuilder) -> None:
         self._builder = builder
+        self._roff = Roff()
+        self._mdoc = MdocText()
         self._depth = 0
         self._term_depths: list[int] = []
+        self._list_depths: list[int] = []
+        self._mark = ""
         self._words: list[str] = []
+        self._tight = False
         self._starts_bold = False
         self._lead = ""
         self._awaits_term = False
         self._term_goes_on = False
         self._code: list[str] | None = None
-        self._name = ""
+        self._displays: list[bool] = []
+        self._kinds: list[str] = []
         self._table: list[str] | None = None
+        self._rows: list[str] | None = None
+        self._reference: list[str] = []
         self._macros: dict[str, Callable[[list[str]], None]] = {
             **dict.fromkeys(("SH", "Sh"), lambda a: self._heading(1, a)),
             **dict.fromkeys(("SS", "Ss"), lambda a: self._heading(2, a)),
             **dict.fromkeys(("PP", "P", "LP", "HP"), lambda a: self._end(item_too=True)),
-            **dict.fromkeys(("Pp", "sp", "br"), lambda a: self._end()),
+            **dict.fromkeys(("Pp", "sp", "br", "Sp", "YS", "Rs"), lambda a: self._end()),
             "RS": lambda a: self._indent_term(),
-            "Bl": lambda a: self._indent(1),
-            **dict.fromkeys(("RE", "El"), lambda a: self._indent(-1)),
-            **dict.fromkeys(("nf", "EX", "Bd"), lambda a: self._open_code()),
-            **dict.fromkeys(("fi", "EE", "Ed"), lambda a: self._close_code()),
+            "RE": lambda a: self._indent(-1),
+            "Bl": self._open_mdoc_list,
+            "El": lambda a: self._close_mdoc_list(),
+            **dict.fromkeys(("nf", "EX", "Vb", "DS"), lambda a: self._open_code()),
+            **dict.fromkeys(("fi", "EE", "Ve", "DE"), lambda a: self._close_code()),
+            "Bd": self._open_display,
+            "Ed": lambda a: self._close_display(),
+            "Dl": self._one_line,
+            "D1": self._one_line,
             "TH": self._title,
             "Dt": self._title,
             "TP": lambda a: self._await_term(),
@@ -120,16 +103,18 @@ class _ManReader:
             "It": self._mdoc_item,
             "Xc": lambda a: self._close_term(),
             "Nd": lambda a: self._words.append(f"- {' '.join(a)}"),
+            "Re": lambda a: self._end_reference(),
+            "SY": lambda a: self._words.extend(a),
+            "OP": lambda a: self._words.append(f"[{' '.join(a)}]"),
             "TS": lambda a: self._open_table(),
             "TE": lambda a: self._close_table(),
             "T&": lambda a: self._change_format(),
             **dict.fromkeys(("UR", "MT"), lambda a: self._words.extend(a[:1])),
+            **dict.fromkeys(("URL", "MTO"), self._address),
         }
 
     def read(self, text: str) -> None:
-        for line in text.replace("\\\n", "").split("\n"):
-            if line.startswith(('.\\"', "'\\\"", ".\\#")):
-                continue
+        for line in self._roff.lines(text):
             if line[:1] in (".", "'") and line[1:].strip():
                 self._macro(line[1:].strip())
             else:
@@ -137,34 +122,47 @@ class _ManReader:
         self._close_code()
         self._close_table()
         self._end()
+        self._end_lists(0)
         self._end_terms(0)
 
     def _macro(self, line: str) -> None:
         name, _, rest = line.partition(" ")
-        arguments = [
+        given = [
             (found[1] or "").replace('""', '"') or found[2] or ""
             for found in _ARGUMENT.finditer(rest)
         ]
+        arguments = [self._roff.plain(argument) for argument in given]
         if handler := self._macros.get(name):
-            handler([_plain(argument) for argument in arguments])
+            handler(arguments)
         elif name in _FONTS:
-            parts = [_plain(argument) for argument in arguments]
-            text = (" " if len(name) == 1 or name in ("SM", "SB") else "").join(parts)
+            text = (" " if len(name) == 1 or name in ("SM", "SB") else "").join(arguments)
             self._text_of(text, bold=name[0] == "B")
-        elif name in _MDOC_INLINE:
-            self._text_of(self._mdoc([name, *map(_plain, arguments)]))
+        elif name.startswith("%"):
+            self._reference.append(" ".join(arguments))
+        elif name in MACROS:
+            words = zip(given, arguments, strict=True)
+            # An invisible character before a mark says that it is a word.
+            self._mdoc_line([name, *(LITERAL + b if a == f"\\&{b}" else b for a, b in words)])
+
+    def _mdoc_line(self, words: list[str]) -> None:
+        line = self._mdoc.line(words)
+        if line.text:
+            self._text_of(line.text, tight=line.tight_before)
+        self._tight = line.tight_after
 
     def _text(self, line: str) -> None:
         if self._table is not None:
             self._table.append(line)
         elif self._code is not None:
-            self._code.append(_plain(line))
+            self._code.append(self._roff.plain(line))
         elif not line.strip():
             self._end()
+        elif _OUTDENTED.match(line):
+            self._item([self._roff.plain(line).strip()])
         else:
-            self._text_of(_plain(line).strip(), bold=line.startswith("\\fB"))
+            self._text_of(self._roff.plain(line).strip(), bold=line.startswith("\\fB"))
 
-    def _text_of(self, text: str, *, bold: bool = False) -> None:
+    def _text_of(self, text: str, *, bold: bool = False, tight: bool = False) -> None:
         if self._table is not None:
             self._table.append(text)
         elif self._code is not None:
@@ -176,23 +174,38 @@ class _ManReader:
             self._lead = f"{self._lead}, {text}" if self._lead else text
         else:
             self._starts_bold = bold if not self._words else self._starts_bold
-            self._words.append(text)
+            if self._words and (tight or self._tight):
+                self._words[-1] += text
+            else:
+                self._words.append(text)
+        self._tight = False
 
     def _end(self, *, item_too: bool = False) -> None:
-        """End a paragraph, and with ``item_too`` what is said about a term."""
+        """End a paragraph, and with ``item_too`` what is said about a term and the list."""
         text = " ".join(self._words)
         self._words, self._term_goes_on = [], False
-        if text or self._lead:
+        if self._rows is not None:
+            self._rows.append(text)
+        elif text or self._lead:
             self._add_paragraph(text)
         if item_too:
+            self._mark = ""
+            self._end_lists(self._depth)
             self._end_terms(self._depth)
 
     def _add_paragraph(self, text: str) -> None:
         term, self._lead = self._lead, ""
+        if term:
+            self._mark = ""
+            self._end_lists(self._depth)
+        elif self._mark:
+            self._open_item()
+        else:
+            self._end_lists(self._depth + 1)
         inline = TextBuilder()
         inline.write(f"{term}\n" if term and text else term)
         position = 0
-        for found in re.finditer(r"[A-Za-z][\w.:+-]{0,60}\s?\(\d[a-z]{0,3}\)", text):
+        for found in _PAGE.finditer(text):
             inline.write_flowing(text[position : found.start()])
             parts = _LINK.match(found[0])
             target = f"{parts[1]}.{parts[2]}" if parts else ""
@@ -216,10 +229,28 @@ class _ManReader:
             self._term_depths.pop()
             self._builder.close_terms()
 
+    def _open_item(self) -> None:
+        """Begin the item of a bullet or number, in a list that is open or in a new one."""
+        self._end_lists(self._depth + 1)
+        if self._depth not in self._list_depths[-1:]:
+            number = _NUMBER.fullmatch(self._mark)
+            start = int(number[1]) if number else 1
+            self._builder.open_list(ordered=number is not None, start=start)
+            self._list_depths.append(self._depth)
+        self._builder.open_item()
+        self._mark = ""
+
+    def _end_lists(self, depth: int) -> None:
+        """End the lists that are indented at least as much."""
+        while self._list_depths and self._list_depths[-1] >= depth:
+            self._list_depths.pop()
+            self._builder.close_list()
+
     def _indent_term(self) -> None:
         """Indent what follows: DocBook writes a term as a paragraph, and what it means indented."""
         text = " ".join(self._words)
-        if text and not self._lead and len(text) <= _LONGEST_TERM and text[-1] not in ".:!?":
+        short = len(text) <= _LONGEST_TERM and text[-1:] not in (".", ":", "!", "?")
+        if text and not self._lead and not self._mark and short:
             self._lead, self._words = text, []
         self._indent(1)
 
@@ -231,10 +262,12 @@ class _ManReader:
 
     def _heading(self, level: int, arguments: list[str]) -> None:
         self._close_code()
-        self._end()
+        self._end(item_too=True)
+        self._end_lists(0)
         self._end_terms(0)
         self._depth = 0
-        words = " ".join(arguments)
+        words = self._mdoc.line(arguments).text
+        self._mdoc.in_synopsis = words.upper() == "SYNOPSIS"
         self._builder.heading(
             level + 1, LinkedText(words.capitalize() if words.isupper() else words)
         )
@@ -242,8 +275,8 @@ class _ManReader:
     def _title(self, arguments: list[str]) -> None:
         if arguments:
             name, section = arguments[0], "".join(arguments[1:2])
-            self._name = name.lower() if name.isupper() else name
-            self._builder.title = f"{self._name}({section})" if section else self._name
+            name = name.lower() if name.isupper() else name
+            self._builder.title = f"{name}({section})" if section else name
 
     def _await_term(self) -> None:
         if self._lead.endswith(":") and not self._words:
@@ -252,73 +285,108 @@ class _ManReader:
             self._end_terms(self._depth)
         if self._words:
             self._end()
+        self._mark = ""
         self._awaits_term = True
 
     def _item(self, arguments: list[str]) -> None:
+        """A bullet, a number or a term, and what it stands before. Without any, what was said is
+        a term if it stood in bold type beside a bullet."""
+        mark = arguments[0].strip() if arguments else ""
+        text = " ".join(self._words)
+        if not mark and self._mark and self._starts_bold and 0 < len(text) <= _LONGEST_TERM:
+            self._lead, self._words, self._mark = text.rstrip(" :"), [], ""
+            return
+        if mark and self._lead and not self._words and not self._is_mark(mark):
+            self._lead = f"{self._lead}, {mark}"  # Several terms share a description.
+            return
         self._end()
-        mark = arguments[0] if arguments else ""
-        self._lead = "" if mark in ("•", "*", "-", "·") else mark
-        if mark and not self._lead:
-            self._words.append("•")
+        if self._is_mark(mark):
+            self._mark = mark
+        else:
+            self._mark, self._lead = "", mark
+
+    def _is_mark(self, mark: str) -> bool:
+        return mark in _BULLETS or _NUMBER.fullmatch(mark) is not None
+
+    def _open_mdoc_list(self, arguments: list[str]) -> None:
+        kind = arguments[0].removeprefix("-") if arguments else ""
+        self._indent(1)
+        self._kinds.append(kind)
+        if kind == "column":
+            self._rows = []
+
+    def _close_mdoc_list(self) -> None:
+        if self._kinds and self._kinds.pop() == "column":
+            self._end_rows()
+        self._indent(-1)
 
     def _mdoc_item(self, arguments: list[str]) -> None:
         self._end()
-        self._term_goes_on = "Xo" in arguments  # up to Xc, over several lines
-        self._lead = self._mdoc([word for word in arguments if word != "Xo"])
+        kind = self._kinds[-1] if self._kinds else "tag"
+        if kind == "column":
+            self._mdoc_line(arguments)
+        elif kind in _LISTS or kind == "item":
+            self._mark = _LISTS.get(kind, "")
+        else:
+            self._term_goes_on = "Xo" in arguments  # up to Xc, over several lines
+            term = self._mdoc.line(arguments).text
+            # Several terms may share a description.
+            self._lead = f"{self._lead}, {term}" if self._lead else term
+
+    def _end_rows(self) -> None:
+        """Add the rows of a list in columns as a table."""
+        self._end()
+        lines, self._rows = self._rows or [], None
+        rows = [line.split(CELL) for line in lines if line]
+        self._builder.table([[LinkedText(cell.strip()) for cell in row] for row in rows])
 
     def _close_term(self) -> None:
         self._term_goes_on = False
 
-    def _mdoc(self, words: list[str]) -> str:
-        """A line of mdoc macros as text."""
-        parts: list[str] = []
-        glued = False
-        around, start = "", 0
-        end = len(words)
-        while end > 2 and words[end - 1] in _END_MARKS:  # These stay outside of quotes.
-            end -= 1
-        waiting = words[:end][::-1]
-        while waiting:
-            word = waiting.pop()
-            if word == "Ns":
-                glued = True
-            elif word in _MDOC_AROUND and not around:
-                around, start = _MDOC_AROUND[word], len(parts)
-            elif (shown := self._mdoc_word(word, waiting)) is not None:
-                if parts and (glued or shown in _END_MARKS):
-                    parts[-1] += shown
-                else:
-                    parts.append(shown)
-                glued = False
-        if around:
-            parts[start:] = [around.format(" ".join(parts[start:]))]
-        if parts:
-            parts[-1] += "".join(words[end:])
-        if words and words[0] == "Nm" and parts and not self._name:
-            self._name = parts[0]
-        return " ".join(parts)
+    def _end_reference(self) -> None:
+        if self._reference:
+            self._words.append(f"{', '.join(self._reference)}.")
+            self._reference = []
+        self._end()
 
-    def _mdoc_word(self, word: str, waiting: list[str]) -> str | None:
-        """What a word or macro stands for, with its argument taken from ``waiting``."""
-        bare = not waiting or waiting[-1] in _MDOC_INLINE
-        if word == "Fl":
-            return "-" if bare else f"-{waiting.pop()}"
-        if word == "Nm" and bare:
-            return self._name
-        if word == "Ar" and bare:
-            return "file ..."
-        if word == "Xr" and len(waiting) > 1:
-            return f"{waiting.pop()}({waiting.pop()})"
-        return _MDOC_WORDS.get(word) or (None if word in _MDOC_INLINE else word)
+    def _address(self, arguments: list[str]) -> None:
+        """An address, the words that lead to it, and a mark after both."""
+        address, words, mark = (*arguments, "", "", "")[:3]
+        self._text_of((f"{words} <{address}>" if words else address) + mark)
+
+    def _open_display(self, arguments: list[str]) -> None:
+        """A display keeps its lines, unless its text is to be filled."""
+        literal = not {"-filled", "-ragged", "-centered"} & {*arguments}
+        self._displays.append(literal)
+        if literal:
+            self._open_code()
+        else:
+            self._end()
+
+    def _close_display(self) -> None:
+        if self._displays and not self._displays.pop():
+            self._end()
+        else:
+            self._close_code()
+
+    def _one_line(self, arguments: list[str]) -> None:
+        self._open_code()
+        self._mdoc_line(arguments)
+        self._close_code()
 
     def _open_code(self) -> None:
+        self._close_code()
         self._end()
         self._code = []
 
     def _close_code(self) -> None:
         if self._code is not None:
             code, self._code = "\n".join(self._code), None
-            self._builder.code(code)
+            if self._rows is None:
+                self._end_lists(self._depth + 1)
+                self._builder.code(code)
+            else:
+                self._rows.append(code.strip())
 
     def _open_table(self) -> None:
         self._end()
@@ -332,8 +400,9 @@ class _ManReader:
     def _close_table(self) -> None:
         if self._table is not None:
             lines, self._table = self._table, None
+            plain = self._roff.plain
             self._builder.table(
-                [[LinkedText(_plain(cell)) for cell in row] for row in _table_rows(lines)]
+                [[LinkedText(plain(cell)) for cell in row] for row in _table_rows(lines)]
             )
 
 
@@ -375,17 +444,3 @@ def _short_name(term: str) -> str:
     name = term.partition(" [")[0].rstrip(" |")
     options = _OPTION.findall(name) if len(name) > _LONG_NAME else []
     return ", ".join(dict.fromkeys(options)) or name
-
-
-def _plain(text: str) -> str:
-    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    if string := match["string"] or match["name"] or match["letter"]:
-        return _STRINGS.get(string, "")
-    if pair := match["long"] or match["pair"]:
-        if re.fullmatch(r"u[0-9A-F]{4,5}", pair):
-            return chr(int(pair[1:], 16))
-        return _PAIRS.get(pair, "")
-    return _ONES.get(match["one"] or "", "")

@@ -122,10 +122,11 @@ GRAMMARS = {
 """The module and the function of the tree-sitter grammar for each suffix."""
 
 _PACKED = ("", ".gz")
+_OF_SECTION = re.compile(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
 _MANUALS = tuple(
     f".{number}{kind}{packed}"
-    for number in range(1, 9)
-    for kind in ("", "p", "pm", "posix", "ssl", "x")
+    for number in range(1, 10)
+    for kind in ("", "p", "x")
     for packed in _PACKED
 )
 _PLAIN = re.compile(
@@ -237,6 +238,7 @@ BUILT_IN = (
         Reads.FILE,
         "packwise.sources.man_pages:read",
         accepts="packwise.sources.man_pages:is_manual",
+        version="2",
     ),
     Reader(
         "python",
@@ -302,7 +304,8 @@ def common_suffixes() -> str:
 
 def suffix(name: str) -> str:
     """The suffix of a file name in lower case; ``.gz`` or ``.bz2`` and the one before it count as
-    one. A ``README`` and the like are text, and so is one on a subject: ``README.ssl``."""
+    one. A ``README`` and the like are text, and so is one on a subject: ``README.ssl``. A manual
+    page of ``3perl`` is one of section 3."""
     if plain := _PLAIN.fullmatch(name):
         return f".txt{plain[1] or ''}"
     stem, dot, last = name.lower().rpartition(".")
@@ -310,6 +313,8 @@ def suffix(name: str) -> str:
         return ""
     if last in ("gz", "bz2"):
         return f"{suffix(stem)}.{last}"
+    if _OF_SECTION.fullmatch(last):
+        return f".{last[0]}"
     on_subject = stem == "readme" and f".{last}" not in readers()
     return ".txt" if on_subject else f".{last}"
 
