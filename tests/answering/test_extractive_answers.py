@@ -183,6 +183,24 @@ def test_a_setting_that_is_described_has_its_name_in_bold_type():
     assert answer.text.startswith("**stopsignal**: It says which signal a program gets")
 
 
+@pytest.mark.parametrize(("between", "whole"), [(300, True), (1100, False)])
+def test_what_is_said_of_a_setting_is_shown_from_its_beginning(between, whole):
+    opening = "The signal that a program gets first."
+    filler = "Nothing that was asked is said here. " * (between // 37)
+    asked = "Weekends change nothing, the grace period is twelve seconds all the same."
+    other = "Seconds of life. " * 12
+    page = (
+        f"Settings\n========\n\nstopsignal\n  {opening}\n\n  {filler}\n\n  {asked}\n\n"
+        f"startsecs\n  {other}\n"
+    )
+    passages = read(page, name="settings.rst", format="rst", tokens=900)
+    answer = extract("How long is the grace period on weekends?", sources(passages))
+    assert answer.text.startswith(f"**stopsignal**: {opening}")
+    assert answer.text.count("**stopsignal**") == 1
+    assert asked in answer.text
+    assert (filler.strip() in answer.text) is whole
+
+
 @pytest.mark.parametrize(
     ("question", "document"),
     [

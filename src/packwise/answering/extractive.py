@@ -22,6 +22,7 @@ from packwise.answering.blocks import (
     AnswerBlock,
     PartKind,
     SourcePassage,
+    answer_blocks,
     blocks_of,
     hull,
     surroundings,
@@ -41,6 +42,8 @@ STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
 ROOM = 700
 """Characters up to which the best block is shown with what is around it."""
+DESCRIPTION = 1100
+"""Characters up to which a description is shown from its beginning."""
 NEARLY_AS_LIKELY = 0.1
 """A further block is shown if it is at least this likely, relative to the best one."""
 MORE_BLOCKS, STILL_POSSIBLE = 2, 0.05
@@ -156,8 +159,24 @@ def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
     whole = hull(near) if len(near) > 1 else best
     if whole.end - whole.start > STRETCH:
         whole = best
-    whole = surroundings(whole, ROOM)
-    return [whole, *(block for block in chosen[1:] if not whole.includes(block))]
+    shown = _with_opening(surroundings(whole, ROOM))
+    return [
+        *shown,
+        *(block for block in chosen[1:] if not any(one.includes(block) for one in shown)),
+    ]
+
+
+def _with_opening(block: AnswerBlock) -> list[AnswerBlock]:
+    """A part of what is said about an option or a function, with how that begins: there it says
+    what it is. All of it up to the part, if that is short, else its first part before this one."""
+    names = block.source.passage.section_path
+    described = bool(names) and block.source.passage.text.startswith(names[-1])
+    opening = answer_blocks(block.source)[0] if described else block
+    if not described or block.start < opening.end or opening.kind is not PartKind.TEXT:
+        return [block]
+    if block.end <= DESCRIPTION:
+        return [hull([opening, block])]
+    return [opening, block]
 
 
 def _is_said(one: AnswerBlock, other: AnswerBlock) -> bool:
@@ -200,6 +219,7 @@ def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
         introduced.add((block.source.marker, subject))
         if block.kind in _PROSE:
             text = _with_bold_term(block, text)
+            introduced.add((block.source.marker, text.partition(": ")[0]))
         lead, gap, rest = text.partition("\n")
         if not gap or block.kind is PartKind.TEXT:
             parts.append(f"{f'{subject}: ' if subject else ''}{text} {marker}")
