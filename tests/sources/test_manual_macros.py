@@ -62,6 +62,11 @@ def test_what_pod2man_writes_verbatim_is_code(page):
     ]
 
 
+def test_an_indented_request_is_none_of_the_text(page):
+    text = f"{MAN}So:\n  .RS 2\n.nf\n  a = 1\n  .fi\n.RE\nMore.\n"
+    assert page(text) == [("text", "So:"), ("code", "  a = 1"), ("text", "More.")]
+
+
 def test_terms_that_share_a_description_are_one(page):
     text = f'{MAN}.IP "\\-b" 4\n.PD 0\n.IP "\\-\\-background" 4\n.PD\nGo to the background.\n'
     assert page(text) == [("text", "-b, --background\nGo to the background.")]

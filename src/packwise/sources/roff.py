@@ -38,6 +38,8 @@ _NOTHING = frozenset("&)%/,:|^cp{}dura!?z")
 _ONES = {"e": "\\", "E": "\\", "~": " ", "0": " ", "t": " "}
 _DEFINES = frozenset({"de", "de1", "am", "am1", "dei", "ig"})
 _HEADINGS = (".SH ", ".Sh ")
+_INDENTED = re.compile(r"[ \t]{1,20}\.(?:nf|fi|EX|EE|RS|RE)(?:\s|$)")
+"""Requests that no text begins with; pages that a program made may indent them by mistake."""
 _NESTED = 20
 """How many conditions may stand on one line."""
 _LONGEST_STRING = 200
@@ -60,6 +62,7 @@ class Roff:
         """The lines that count, with their escapes; those of macros begin with a full stop."""
         for raw in text.replace("\\\n", "").split("\n"):
             line = _without_comment(raw)
+            line = line.lstrip() if _INDENTED.match(line) else line
             if self._until and not line.startswith(_HEADINGS):  # A definition may never end.
                 self._until = "" if "".join(line.split()) == self._until else self._until
                 continue
