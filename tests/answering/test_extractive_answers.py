@@ -240,6 +240,20 @@ def test_the_rest_of_a_list_has_what_announces_it_once():
     assert [part.shown.count("The house has these locks:") for part in lists] == [1]
 
 
+def test_an_item_keeps_the_list_inside_it():
+    page = (
+        "# Settings\n\nThe trees:\n\n- The run tree says little.\n- The sudo tree controls how\n"
+        "  commands get rights:\n  - sudo.password is sent to the prompt.\n"
+        "  - sudo.prompt is the text of the prompt.\n"
+    )
+    (source,) = sources(read(page))
+    *_, last = (block for block in answer_blocks(source) if block.kind is PartKind.ITEM)
+    assert last.shown == (
+        "The trees:\n\n- The sudo tree controls how commands get rights:\n"
+        "  - sudo.password is sent to the prompt.\n  - sudo.prompt is the text of the prompt."
+    )
+
+
 def test_what_introduces_several_parts_is_said_once():
     filler = "\n".join(f"- {'x' * 60}{n}" for n in range(30))
     ends = ("- brass lock of the barn", "- steel bolt of the cellar")

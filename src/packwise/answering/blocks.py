@@ -125,8 +125,9 @@ class AnswerBlock:
         elif self.kind in (PartKind.LIST, PartKind.STRETCH):
             text = _markdown(self.source.passage, self.start, self.end)
         elif self.kind is PartKind.ITEM:
-            text = one_line(_ITEM.sub("", text, count=1))
-            return f"{above}\n\n- {text}" if above else text
+            own, *nested = item_parts(text)
+            text = "\n".join((f"- {own}" if above or nested else own, *nested))
+            return f"{above}\n\n{text}" if above else text
         else:
             return "\n\n".join(map(one_line, _BLANK_LINE.split(text)))
         # The rest of a list that began in an earlier passage brings what announces it.
@@ -289,6 +290,15 @@ def item_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return [
         (a, a + len(text[a:b].rstrip())) for a, b in zip(starts, [*starts[1:], end], strict=True)
     ]
+
+
+def item_parts(text: str) -> list[str]:
+    """What an item of a list says, on one line, and the items nested in it with their marks."""
+    marks = [mark.start() for mark in _ITEM.finditer(text)][1:]
+    ends = [*marks, len(text)]
+    own = one_line(_ITEM.sub("", text[: ends[0]], count=1))
+    nested = [text[a:b] for a, b in zip(marks, ends[1:], strict=True)]
+    return [own, *(part[: len(part) - len(part.lstrip())] + one_line(part) for part in nested)]
 
 
 def _code_parts(source: SourcePassage, block: Block, above: str) -> Iterator[AnswerBlock]:
