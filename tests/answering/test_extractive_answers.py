@@ -183,6 +183,18 @@ def test_a_setting_that_is_described_has_its_name_in_bold_type():
     assert answer.text.startswith("**stopsignal**: It says which signal a program gets")
 
 
+def test_a_function_that_is_described_has_its_signature_in_bold_type():
+    told = "It waits until the box is closed, and says who has closed it. " * 3
+    page = (
+        f"Boxes\n=====\n\n.. function:: wait(timeout=None)\n\n   {told}\n\n"
+        f".. function:: fill(box)\n\n   {'Things go in there. ' * 12}\n"
+    )
+    passages = read(page, name="boxes.rst", format="rst")
+    assert passages[0].section_path[-1] == "wait()"
+    answer = extract("Who has closed the box?", sources(passages))
+    assert answer.text.startswith("**wait(timeout=None)**: It waits until the box is closed")
+
+
 @pytest.mark.parametrize(("between", "whole"), [(300, True), (1100, False)])
 def test_what_is_said_of_a_setting_is_shown_from_its_beginning(between, whole):
     opening = "The signal that a program gets first."

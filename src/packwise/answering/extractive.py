@@ -169,8 +169,7 @@ def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
 def _with_opening(block: AnswerBlock) -> list[AnswerBlock]:
     """A part of what is said about an option or a function, with how that begins: there it says
     what it is. All of it up to the part, if that is short, else its first part before this one."""
-    names = block.source.passage.section_path
-    described = bool(names) and block.source.passage.text.startswith(names[-1])
+    described = _names_section(block.source.passage.text, block)
     opening = answer_blocks(block.source)[0] if described else block
     if not described or block.start < opening.end or opening.kind is not PartKind.TEXT:
         return [block]
@@ -235,11 +234,16 @@ def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
 def _with_bold_term(block: AnswerBlock, text: str) -> str:
     """The text of a description with the line that names what is described in bold type."""
     line, gap, _ = block.text.partition("\n")
-    path = block.source.passage.section_path
     term = without_markers(clean(one_line(line)))
-    if not (gap and path and line.startswith(path[-1]) and text.startswith(term)) or "*" in term:
+    if not (gap and _names_section(line, block) and text.startswith(term)) or "*" in term:
         return text
     return f"**{term}**: {text.removeprefix(term).lstrip()}"
+
+
+def _names_section(text: str, block: AnswerBlock) -> bool:
+    """Whether a text begins with the option or the function that its section describes."""
+    path = block.source.passage.section_path
+    return bool(path) and text.startswith(path[-1].removesuffix("()"))
 
 
 def _subject(block: AnswerBlock) -> str:
