@@ -6,7 +6,8 @@
 ``collect`` asks the tuning questions without a language model and keeps, for each, the blocks
 that were considered and whether each holds the answer. The sets:
 
-    TREE      benchmarks/documentation/tune/TREE.jsonl, on the pack FOLDER/TREE
+    TREE      benchmarks/documentation/PART/TREE.jsonl, on the pack FOLDER/TREE, where PART is
+              tune, second, third, fourth or fifth
     squad2    SQuAD 2.0, questions at even places that ``span_heads.py`` has held back, also
               unanswerable ones
     tatqa     TAT-QA, the questions at even places, each within its own document
@@ -14,7 +15,7 @@ that were considered and whether each holds the answer. The sets:
 The data of the last two is read from the folder that PACKWISE_DATA names. ``fit`` prints what
 the models give, each question judged by models that have not seen it or its tree, and with
 --write stores them in ``answering/block_weights.json``. Nothing here sees the questions that
-``benchmarks/documentation.py`` asks without --tune.
+``benchmarks/documentation.py`` asks without a part, or with --sixth.
 """
 
 from __future__ import annotations
@@ -55,7 +56,11 @@ from packwise.evaluation.calibration_metrics import assess
 from packwise.evaluation.data import load_dataset
 from packwise.settings import Settings
 
-QUESTIONS = Path(__file__).parent / "documentation" / "tune"
+QUESTIONS = {
+    path.stem: path
+    for part in ("tune", "second", "third", "fourth", "fifth")
+    for path in sorted((Path(__file__).parent / "documentation" / part).glob("*.jsonl"))
+}
 WEIGHTS = Path(block_ranking.__file__).with_name("block_weights.json")
 JUDGES = ("cross", "words")
 LARGE = ("squad2", "tatqa")
@@ -75,7 +80,7 @@ def main() -> None:
     if given.command == "fit":
         fit(given.folder, given.write)
         return
-    for name in given.sets or [*(path.stem for path in QUESTIONS.glob("*.jsonl")), *LARGE]:
+    for name in given.sets or [*QUESTIONS, *LARGE]:
         rows = {"squad2": squad, "tatqa": tatqa}.get(name, documentation)(given.folder, name)
         with (given.folder / f"{name}.blocks.pickle").open("wb") as out:
             for row in rows:
@@ -85,7 +90,7 @@ def main() -> None:
 def documentation(folder: Path, tree: str) -> Iterator[dict[str, Any]]:
     """The tuning questions over real documentation and notes."""
     with Recorder(str(folder / tree)) as recorder:
-        for line in (QUESTIONS / f"{tree}.jsonl").read_text(encoding="utf-8").splitlines():
+        for line in QUESTIONS[tree].read_text(encoding="utf-8").splitlines():
             row = {"holds": [], **json.loads(line)}
             yield recorder.row(tree, row["question"], row)
 

@@ -1,13 +1,12 @@
 """What a reader of real documentation gets: right answers, unsure ones, wrong ones, refusals.
 
-    python benchmarks/documentation.py [FOLDER] [--second | --third | --fourth | --fifth | --tune]
-                                        [--wrong]
+    python benchmarks/documentation.py [FOLDER] [--second | ... | --sixth | --tune] [--wrong]
 
 Fetches the source archives of three projects with pip, builds a pack from the documentation of
 each in FOLDER (else a temporary one), and asks the questions in ``benchmarks/documentation``
 without a language model, as ``packwise eval answers PACK QUESTIONS`` does for each. --second takes
-three other projects, --third, --fourth and --fifth four or five more each, with questions that were
-written before their documentation was looked at. --tune takes the projects and questions that
+three other projects, --third to --sixth four to eight more each, with questions that were written
+before their documentation was looked at. --tune takes the projects and questions that
 ``answer_model.py`` fits on. Manuals of Debian packages are fetched with apt-get. --wrong prints
 the answers that are not right.
 """
@@ -57,6 +56,16 @@ FIFTH_TREES = {
     "requests": ("debian: python-requests-doc", "usr/share/doc/python-requests-doc/html"),
     "systemd_man": ("debian: systemd", "usr/share/man/man5"),
 }
+SIXTH_TREES = {
+    "curl_wget": ("debian: curl wget", "usr/share/man"),
+    "gpg_man": ("debian: gpg gpg-agent", "usr/share/man"),
+    "jq": ("debian: jq", "usr/share/man"),
+    "psutil": ("psutil==7.2.2", "docs"),
+    "setuptools": ("setuptools==84.2.1", "docs"),
+    "sudo_man": ("debian: sudo", "usr/share/man"),
+    "trio": ("trio==0.35.0", "docs"),
+    "watchdog": ("watchdog==7.1.0", "docs"),
+}
 TUNE_TREES = {
     "alembic": ("alembic==1.20.1", "docs/build"),
     "attrs": ("attrs==26.1.0", "docs"),
@@ -84,6 +93,7 @@ PARTS = {
     "third": THIRD_TREES,
     "fourth": FOURTH_TREES,
     "fifth": FIFTH_TREES,
+    "sixth": SIXTH_TREES,
     "tune": TUNE_TREES,
 }
 
