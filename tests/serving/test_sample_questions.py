@@ -144,6 +144,7 @@ def test_a_pack_without_questions_or_with_broken_ones_works(pack, tmp_path):
         "{",
         "[]",
         json.dumps({"rules": sample_questions.RULES, "questions": [1], "changed": 0}),
+        json.dumps({"rules": sample_questions.RULES, "questions": [], "changed": float("inf")}),
     ):
         (copy / "sample_questions.json").write_text(content)
         assert samples_of(copy) == []

@@ -189,7 +189,10 @@ def _load(info: StoreInfo) -> dict[str, Any] | None:
             if (content["rules"] == RULES)
             else None
         )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (
+        *(OSError, ValueError, TypeError, KeyError),
+        *(AttributeError, OverflowError, RecursionError),
+    ):
         return None
 
 

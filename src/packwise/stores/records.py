@@ -234,8 +234,11 @@ def block_rows(blocks: Iterable[Block]) -> list[list[Any]]:
 
 
 def read_blocks(rows: Iterable[Sequence[Any]]) -> tuple[Block, ...]:
-    """The inverse of ``block_rows``."""
-    return tuple(Block(BlockKind(kind), start, end) for kind, start, end in rows)
+    """The inverse of ``block_rows``. Raises ``TypeError`` or ``ValueError`` on other rows."""
+    blocks = tuple(Block(BlockKind(kind), start, end) for kind, start, end in rows)
+    if not all(type(b.start) is int and type(b.end) is int for b in blocks):
+        raise TypeError("a block has a place that is not a number")
+    return blocks
 
 
 def _section_rows(document: Document) -> list[list[Any]]:
