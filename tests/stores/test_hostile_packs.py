@@ -343,6 +343,8 @@ ROWS = {
     "UPDATE sections SET blocks = '[[\"text\", 9e999, 2]]' WHERE document = 4": "note-03",
     "UPDATE passages SET checksum = NULL,"
     ' layout = \'["", [["text", 9e999, 2]]]\' WHERE key = 4': "passage 4",
+    "UPDATE passages SET checksum = NULL,"
+    f' layout = \'["", [["text", 1, {10**24}]]]\' WHERE key = 4': "passage 4",
     "UPDATE ranks SET pagerank = 9e999 WHERE document = 4": "note-03",
     "UPDATE ranks SET pagerank = 'x' WHERE document = 4": "note-03",
     "UPDATE entities SET name = CAST(name AS BLOB)": "is damaged",
@@ -375,6 +377,12 @@ def test_a_row_that_cannot_be_read_is_one_line_that_names_it(pack, statement, na
     said = str(error.value)
     assert "\n" not in said
     assert any(named in line for line in [said, *validate(pack)]), (said, validate(pack))
+
+
+def test_a_language_that_is_no_text_is_one_line(pack):
+    change(pack, "UPDATE documents SET lang = x'ff' WHERE key = 4")
+    with open_pack(pack) as store, pytest.raises(StoreError, match="language"):
+        store.languages()
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "pack.sqlite", "index/1/index.json"])

@@ -141,6 +141,14 @@ def check_rank(rank: Any) -> None:
         raise TypeError("it has a PageRank that is not a number")
 
 
+def read_languages(connection: sqlite3.Connection) -> Iterator[str]:
+    """The language of each document."""
+    with decoding("the language of a document"):
+        for (lang,) in connection.execute("SELECT lang FROM documents"):
+            _texts(lang)
+            yield lang
+
+
 def _section(path: Any, level: Any, first: Any, past: Any, blocks: Any) -> Section:
     _integers(level, first, past)
     return Section(_strings(path), level, read_blocks(json.loads(blocks)), first, past)

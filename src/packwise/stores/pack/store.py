@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -59,6 +60,7 @@ from packwise.stores.pack.rows import (
     decoding,
     passage_query,
     read_document,
+    read_languages,
     read_link,
     read_passage,
     read_summary,
@@ -131,8 +133,7 @@ class PackStore(BuildableStore, KnowledgeReader):
 
     def languages(self) -> Mapping[str, int]:
         with self.snapshot() as (connection, state):
-            rows = lambda: (lang for (lang,) in connection.execute("SELECT lang FROM documents"))  # noqa: E731
-            return self._languages.of(state.index.version, rows)
+            return self._languages.of(state.index.version, partial(read_languages, connection))
 
     def examine(self) -> None:
         """Check what a pack needs to be read safely. The structure of a database whose index
