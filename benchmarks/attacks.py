@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import os
 import random
 import resource
@@ -33,11 +34,20 @@ from pathlib import Path
 
 import numpy as np
 
+from packwise.answering.few_shot import load_examples
 from packwise.documents import Document, Passage, content_hash, passage_id
 from packwise.errors import PackwiseError
+from packwise.evaluation.feedback import feedback_path, load_feedback
 from packwise.language.analyzer import terms
 from packwise.packs.installed import install
 from packwise.packs.pack_file import write_pack_file
+from packwise.packs.release import release_of
+from packwise.packs.remembered_sources import sources_to_update
+from packwise.packs.sample_questions import load_samples
+from packwise.reading.passage_reading import READING_RULES, reading_of
+from packwise.retrieval.calibration import load_calibration
+from packwise.retrieval.profile import RULES as PROFILE_RULES
+from packwise.retrieval.profile import load_profile
 from packwise.stores.locate import pack_folder
 from packwise.stores.pack import checksums, index, seal
 from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
@@ -99,6 +109,37 @@ def read(folder: Path) -> list[object]:
         # Without the keys of passages, which differ after each build.
         texts = [[p for _, p in store.document_passages(name)] for name in names]
         return [*found, names, *map(store.document, names), *texts]
+
+
+def consult(folder: Path) -> None:
+    """What search and answers take from a pack besides its passages. Each part may end in an
+    error of one line."""
+    with open_pack(folder) as store:
+        info, names = store.info(), [summary.id for summary in store.documents()]
+        keys = [key for name in names for key, _ in store.document_passages(name)]
+        for part in (
+            lambda: load_profile(info),
+            lambda: load_calibration(info),
+            lambda: load_samples(info),
+            lambda: load_feedback(feedback_path(info)),
+            lambda: load_examples(folder),
+            lambda: release_of(folder, info),
+            lambda: sources_to_update(str(folder)),
+            lambda: (store.links(names), store.pagerank(names)),
+            lambda: (store.entities_of(keys), store.entities_like("about", 9)),
+            lambda: (store.facts_of(keys), store.extractions(keys)),
+            lambda: [reading_of(passage) for passage in store.passages(keys) if passage],
+        ):
+            fairly(part)
+
+
+def fairly(step: Callable[[], object]) -> None:
+    """Do something that may end in an error of one line."""
+    try:
+        step()
+    except PackwiseError as error:
+        if "\n" in str(error):
+            raise RuntimeError(str(error)) from error
 
 
 def flips(sound: Path, scratch: Path, count: int, seed: int) -> Counter[str]:
@@ -188,6 +229,21 @@ STATEMENTS = [
     "PRAGMA application_id = 7",
     "PRAGMA journal_mode = DELETE",
 ]
+VALUES = (
+    *("x", 5, -1, 1.5, math.inf, b"\xff\xfe", 2**62, "", "\x1b[2J\n\ny", "[]", "null", "9e999"),
+    *('{"a": 9e999}', '[["text", 9e999, 2]]', '["", [["text", null, 2]]]'),
+    *(f'["", [], "", "{READING_RULES}:{rest}"]' for rest in ("a", "", "AAAA", "/" * 400)),
+)
+SIDE_FILES = (
+    *("", "[]", "{}", "[" * 100_000, "\0" * 9, '{"files": {"/": 1}}'),
+    '{"format": Infinity, "files": {"pack.sqlite": [Infinity, ""]}, "drift": Infinity}',
+    '{"rules": "samples-2", "questions": [], "changed": Infinity}',
+    f'{{"rules": "{PROFILE_RULES}", "embedder_version": "1", "gate": [], "changed": Infinity,'
+    ' "languages": {}}',
+    f'{{"rules": "{PROFILE_RULES}", "embedder_version": "1", "gate": [["x", 1]], "changed": 0,'
+    ' "languages": {"": {"spread": 0}}}',
+    '{"format": 1, "models": [], "threshold": 1e400, "refuse_below": 0, "source": "pack"}',
+)
 VIEW = (
     "CREATE VIEW {} AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
     " SELECT x AS key, x AS only, x AS generation FROM n WHERE x < 0"
@@ -214,6 +270,26 @@ def craft_database(pack: Path, place: random.Random) -> None:
             connection.execute(VIEW.format(table))
         else:
             connection.execute(place.choice(STATEMENTS))
+    finally:
+        connection.close()
+
+
+def craft_values(pack: Path, place: random.Random) -> None:
+    """A column with values that no build writes."""
+    connection = sqlite3.connect(pack / "pack.sqlite", isolation_level=None)
+    try:
+        listed = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        table = place.choice(sorted(name for (name,) in listed))
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        value = place.choice(VALUES)
+        try:
+            connection.execute(
+                f"UPDATE OR IGNORE {table} SET {place.choice(columns)} = ?", (value,)
+            )
+        except sqlite3.IntegrityError:
+            return  # SQLite itself keeps numbers in the place of keys.
+        if "checksum" in columns:
+            connection.execute(f"UPDATE {table} SET checksum = NULL")
     finally:
         connection.close()
 
@@ -255,8 +331,9 @@ def craft_text(pack: Path, place: random.Random) -> None:
     """Files that are not what they should be."""
     names = "manifest.json index/1/index.json index/2/index.json calibration.json profile.json"
     more = "sample_questions.json few_shot_examples.json release.json release.sig sources.json"
+    more += " checksums.json"
     path = pack / place.choice(f"{names} {more}".split())
-    path.write_text(place.choice(("", "[]", "{}", "[" * 100_000, "\0" * 9, '{"files": {"/": 1}}')))
+    path.write_text(place.choice(SIDE_FILES))
 
 
 def craft_file(pack: Path, place: random.Random) -> None:
@@ -282,21 +359,18 @@ def use(pack: Path) -> None:
     """Everything one does with a pack; an error of one line is a fair end of each."""
     os.environ["PACKWISE_HOME"] = str(pack.parent / "home")
     file = pack.parent / "file.pack"
-    steps = [read, validate, install, lambda folder: build(folder, 60, "Other"), read]
+    steps = [read, consult, validate, install, lambda folder: build(folder, 60, "Other"), read]
     if file.exists():
         steps = [lambda folder: install(file), lambda folder: read(pack_folder("pack"))]
     for step in steps:
-        try:
-            step(pack)
-        except PackwiseError as error:
-            if "\n" in str(error):
-                raise RuntimeError(str(error)) from error
+        fairly(partial(step, pack))
 
 
 def crafted(sound: Path, scratch: Path, count: int, seed: int) -> Counter[str]:
     """Use crafted packs, each in a process of its own."""
     place, outcome = random.Random(f"crafted {seed}"), Counter[str]()
     ways = (craft_index, craft_database, craft_pages, craft_names, craft_text, craft_file)
+    ways = (*ways, craft_values)
     for number in range(count):
         home = scratch / f"crafted-{number}"
         pack = shutil.copytree(sound, home / "pack")

@@ -6,8 +6,9 @@
 Each case repeats a few fragments of markup many times. Formats that need a frame (rows, notebooks,
 mail, dumps) get half of them inside one; PDF, Office, OpenDocument and EPUB files get them, and
 other bytes, into one of their parts. A case is reported if it raises anything but ``SourceError``,
-takes 20 seconds, or if four times the text takes more than ten times as long. ``--guided`` looks
-for cases that reach new code instead (``pip install atheris``).
+takes 20 seconds, or if four times the text takes more than ten times as long and goes on growing:
+a reader that gives up after a fixed time, as one of code does, also slows down once. ``--guided``
+looks for cases that reach new code instead (``pip install atheris``).
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ FRAGMENTS = (
 BINARY = ("pdf", "docx", "pptx", "xlsx", "epub", "odt")
 SMALL, LARGE = 2_000, 8_000
 SLOW_SECONDS, GROWTH, MOST_SECONDS = 0.25, 10.0, 20.0
+STEADY = 2.0
+"""How much longer four times a slow text takes where the time has a limit."""
 
 
 def targets() -> dict[str, Callable[[str], object]]:
@@ -317,11 +320,13 @@ def fault(
         if large > SLOW_SECONDS:
             # The first case of a kind also loads what reads it.
             large = min(large, seconds(target, case(more, parts)))
+        if not (large > SLOW_SECONDS and large > GROWTH * small):
+            return "", parts
+        if seconds(target, case(4 * more, parts)) < STEADY * large:
+            return "", parts
     except Exception as error:  # noqa: BLE001 - any of them is what fuzzing looks for
         return f"{type(error).__name__}: {error}", parts
-    if large > SLOW_SECONDS and large > GROWTH * small:
-        return f"{small:.2f} s for {less}, {large:.2f} s for {more} characters", parts
-    return "", parts
+    return f"{small:.2f} s for {less}, {large:.2f} s for {more} characters", parts
 
 
 def guided(target: Callable[[str], object], cases: int, seed: int) -> None:

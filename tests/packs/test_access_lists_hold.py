@@ -11,6 +11,8 @@ from packwise.errors import StoreError
 from packwise.packs.build import build_pack
 from packwise.stores.records import checked_document
 
+NOTEBOOK = {"nbformat": 4, "cells": [{"cell_type": "raw", "source": "---\nacl: hr\n---\n"}]}
+NOTEBOOK["cells"].append({"cell_type": "markdown", "source": "About salaries."})
 DEEP_HTML = '<meta name="acl" content="hr">' + "<div>" * 5000 + "salaries"
 CLOSED = {
     "a.md": "---\nacl: hr\n---\nAbout salaries.\n",
@@ -25,6 +27,9 @@ CLOSED = {
     "g.rst": "Title\n=====\n\n:ACL: hr,\n  board\n\nAbout salaries.\n",
     "l.rst": "Title\n=====\n\nAbout salaries.\n\n.. meta::\n   :description: It.\n   :ACL: hr\n",
     "h.rst": ":acl: hr\n\n" + "About salaries. " * 700,  # too long a line for docutils
+    "m.org": ":PROPERTIES:\n:ID: 1\n:ACL: hr\n:END:\n#+TITLE: Pay\n\nAbout salaries.\n",
+    "n.org": "* Pay\n:PROPERTIES:\n:acl: hr\n:END:\nAbout salaries.\n",
+    "o.ipynb": json.dumps(NOTEBOOK),
 }
 ROWS = [
     {"id": "list", "text": "About salaries: list.", "acl": ["hr"]},
@@ -45,6 +50,12 @@ UNUSABLE = {
     "name.md": '---\nacl: ["cn=hr,dc=example,dc=org"]\n---\nAbout salaries.\n',
     "unclosed.md": "---\nacl: hr\n\nAbout salaries.\n",
     "late.md": "\n---\nacl: hr\n---\nAbout salaries.\n",
+    "comment.md": "<!-- Draft. -->\n---\nacl: hr\n---\nAbout salaries.\n",
+    "object.md": '{\n  "title": "Pay",\n  "acl": ["hr"]\n}\n\nAbout salaries.\n',
+    "fence.md": ';;;\n{"acl": ["hr"]}\n;;;\nAbout salaries.\n',
+    "lines.md": "Title: Pay\nAcl: hr\n\nAbout salaries.\n",
+    "deeper.md": "---\nseen:\n  by:\n    - acl: hr\n---\nAbout salaries.\n",
+    "changed.adoc": "= Pay\n:acl: hr\n\nAbout salaries.\n\n:acl: board\n\nMore.\n",
     "tenants.md": "---\ntenant: [acme, globex]\n---\nAbout salaries.\n",
     "tenant.md": "---\ntenant:\n---\nAbout salaries.\n",
     "meta.html": '<head><meta name="acl" content=""></head><p>About salaries.</p>',
@@ -97,10 +108,13 @@ def test_a_value_that_cannot_be_used_is_a_problem_and_not_an_open_document(pack)
     rows.append({"id": "x", "text": "About salaries.", "acl": "hr", "metadata": {"acl": "it"}})
     rows.append({"id": "y", "text": "About salaries.", "meta": {"acl": ["hr"]}})
     rows.append({"id": "z", "text": "About salaries.", "acl": ["hr", "cn=it,dc=example,dc=org"]})
+    rows.append({"id": "s", "text": "About salaries.", "metadata": '{"acl": ["hr"]}'})
+    rows.append({"id": "t", "text": "About salaries.", "metadata": [{"acl": "hr"}]})
+    rows.append({"id": "u", "text": "About salaries.", "seen": {"by": {"acl": "hr"}}})
     unusable = {**UNUSABLE, "rows.jsonl": "\n".join(map(json.dumps, rows))}
     found, problems = pack({**unusable, "open.md": "About salaries in general.\n"})
     assert found() == {"open.md"}
-    assert problems == {*UNUSABLE, *(f"rows.jsonl:{n}" for n in range(1, 11))}
+    assert problems == {*UNUSABLE, *(f"rows.jsonl:{n}" for n in range(1, 14))}
 
 
 def test_tenants_and_spaces_are_read_in_any_case_and_as_a_list(pack):
@@ -131,6 +145,26 @@ def test_records_that_say_who_may_see_them_are_never_put_together(pack):
     found, problems = pack({name: json.dumps(deeper) for name in JSON})
     assert problems == set(JSON)
     assert found() == set()
+
+
+LONG = "About salaries, of which there are many, and about what each of them has to do with it."
+INSIDE = {
+    "keyed.json": {"a": {"text": "Salaries.", "acl": "hr"}, "b": {"text": "More salaries."}},
+    "deep.json": {"notes": {"a": {"body": LONG, "acl": ["hr"]}, "b": {"body": LONG}}},
+    "rights.json": {"title": "Salaries", "body": LONG, "rights": {"acl": ["hr"]}},
+    "place.json": {"type": "Feature", "properties": {"note": LONG, "acl": "hr"}},
+}
+
+
+def test_a_json_file_with_a_list_where_it_has_no_effect_is_a_problem(pack):
+    either = {"acl": "hr", "properties": {"text": "Salaries.", "acl": "board"}}
+    either = {"type": "FeatureCollection", "features": [either]}
+    schema = {"properties": {"acl": {"type": "string"}, "tenant": {"type": "string"}}}
+    schema |= {"title": "Salaries", "example": {"request": {"tenant": "acme", "note": "Salary."}}}
+    values = {**INSIDE, "either.json": either, "schema.json": schema}
+    found, problems = pack({name: json.dumps(value) for name, value in values.items()})
+    assert found() == {"schema.json"}
+    assert problems == {*INSIDE, "either.json: record 1"}
 
 
 def test_a_stored_version_does_not_outlive_its_access_list(pack):

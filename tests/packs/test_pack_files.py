@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import io
 import json
+import math
 import shutil
 import socket
 import sqlite3
@@ -198,6 +199,10 @@ HOSTILE = {
     ),
     "a record that is no record": (
         lambda m: m | {"release.json": b"[]"},
+        "cannot be used",
+    ),
+    "a file of endless size": (
+        lambda m: with_release(m, files={"pack.sqlite": [math.inf, "0"]}),
         "cannot be used",
     ),
     "a name with a path": (

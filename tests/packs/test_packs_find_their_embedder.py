@@ -1,6 +1,7 @@
 """A pack remembers its embedder: where it was, and exactly which one it was."""
 
 import shutil
+import sqlite3
 
 import pytest
 
@@ -126,3 +127,33 @@ def test_an_imported_pack_of_768_dimensions_answers(pack, model, tmp_path):
         assert (library.info().embedder, library.info().dim) == (str(model), 768)
         assert library.search(QUESTION)[0].scores.vector is not None
         assert "Signing keys" in library.ask(QUESTION, synthesis=False, threshold=0.1).sources
+
+
+def rename_embedder(pack, name):
+    (pack / "checksums.json").unlink()
+    connection = sqlite3.connect(pack / "pack.sqlite", isolation_level=None)
+    connection.execute("UPDATE embedders SET name = ?", (name,))
+    connection.close()
+
+
+@pytest.mark.parametrize("name", ["pack/mine", "{}/mine", "mine", "{}/../pack/mine"])
+def test_a_model_that_came_with_a_pack_is_not_opened(pack, model, monkeypatch, name):
+    shutil.copytree(model, pack / "mine")
+    shutil.copytree(model, pack.parent / "mine")
+    rename_embedder(pack, name.format(pack))
+    monkeypatch.chdir(pack.parent)
+    with (
+        open_library(pack, settings=SETTINGS) as library,
+        pytest.raises(ModelMissing, match="came with the store"),
+    ):
+        library.embedder  # noqa: B018 - it is loaded when it is asked for
+    trusted = Settings.load(env={"PACKWISE_EMBEDDER": name.format(pack)}, threads=1)
+    with open_library(pack, settings=trusted) as library:
+        assert library.embedder.dim == 768
+
+
+def test_a_name_of_an_embedder_that_no_file_can_have_is_one_line(pack):
+    rename_embedder(pack, "a" * 70_000)
+    with open_library(pack, settings=SETTINGS) as library, pytest.raises(ModelMissing) as raised:
+        library.embedder  # noqa: B018
+    assert len(str(raised.value)) < 1000

@@ -1,5 +1,7 @@
 """What is stored with a passage is what reading its text again would find."""
 
+import struct
+from binascii import a2b_base64, b2a_base64
 from dataclasses import replace
 
 import pytest
@@ -100,3 +102,34 @@ def test_a_word_is_found_without_listing_all_words(text, word):
 def test_scripts_without_spaces_are_known(text):
     assert not is_spaced(text)
     assert is_spaced("naïve – “quoted” words")
+
+
+NOT_WRITTEN_BY_A_BUILD = {
+    "no base64": lambda raw: None,
+    "nothing": lambda raw: b"",
+    "too short": lambda raw: raw[:40],
+    "more units than numbers": lambda raw: raw[:6] + struct.pack("<H", 60_000) + raw[8:],
+    "no units": lambda raw: raw[:6] + struct.pack("<2H", 0, 0) + raw[10:12],
+    "a unit that brings one that is not there": lambda raw: changed(raw, -1, 999),
+    "a unit after the end of the text": lambda raw: changed(raw, 0, 60_000),
+    "fewer terms than it counts": lambda raw: raw[:-4],
+}
+
+
+def changed(raw, at, number):
+    """A stored reading with another number."""
+    units, brought = struct.unpack_from("<2H", raw, 6)
+    numbers = list(struct.unpack_from(f"<{5 * units + 1 + 2 * brought}H", raw, 10))
+    numbers[at] = number
+    packed = struct.pack(f"<{len(numbers)}H", *numbers)
+    return raw[:10] + packed + raw[10 + len(packed) :]
+
+
+@pytest.mark.parametrize("change", NOT_WRITTEN_BY_A_BUILD.values(), ids=NOT_WRITTEN_BY_A_BUILD)
+def test_a_stored_reading_that_no_build_wrote_is_not_used(change):
+    given = passage(blocks=(CODE,))
+    raw = a2b_base64(stored_reading(given).partition(":")[2])
+    crafted = change(raw)
+    encoded = "a" if crafted is None else b2a_base64(crafted, newline=False).decode()
+    hostile = replace(given, reading=f"{READING_RULES}:{encoded}")
+    assert parts(reading_of(hostile)) == parts(reading_of(given))

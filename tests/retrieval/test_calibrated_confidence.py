@@ -204,6 +204,29 @@ def test_a_file_that_is_no_calibration_is_one_line_with_what_mends_it(pack, cont
         library.search("signing key")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"threshold": 10**400},
+        {"answer_scale": float("inf")},
+        {"models": [{"bias": float("nan"), "signs": {}}]},
+        {"models": [{"bias": 0, "signs": {"similarity": {"mean": 0, "scale": 0, "weight": 1}}}]},
+    ],
+)
+def test_numbers_that_no_fit_gives_are_one_line(pack, wrong):
+    own_calibration(pack, **wrong)
+    with (
+        open_library(str(pack)) as library,
+        pytest.raises(DataError, match=r"is not a calibration: .*packwise calibrate"),
+    ):
+        library.search("signing key")
+
+
+def test_a_correction_beyond_all_measure_still_gives_a_probability():
+    calibration = replace(default_calibration(), answer_scale=1.0, answer_shift=-1e6)
+    assert calibration.answer_probability(0.4) == 0.0
+
+
 def test_one_leg_alone_keeps_the_raw_confidence(pack):
     own_calibration(pack)
     with open_library(str(pack)) as library:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -169,6 +169,39 @@ def test_a_damaged_profile_is_one_line_that_says_what_to_do(pack, tmp_path):
     with pytest.raises(DataError, match="is not a profile") as raised:
         load_profile(info)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"spread": 0},
+        {"scale": -1.0},
+        {"best": math.nan},
+        {"vector": math.inf},
+        {"keyword": -5.0},
+        {"probes": 10**400},
+        {"probes": "many"},
+    ],
+)
+def test_numbers_that_no_measurement_gives_are_one_line(pack, tmp_path, wrong):
+    with packwise.open(pack) as library:
+        info = replace(library.info(), location=str(tmp_path))
+    stored = asdict(Profile(info.embedder_version, {"": LEGS}))
+    (tmp_path / PROFILE).write_text(json.dumps(stored))
+    assert load_profile(info).languages == {"": LEGS}
+    stored["languages"][""] |= wrong
+    (tmp_path / PROFILE).write_text(json.dumps(stored))
+    with pytest.raises(DataError, match="is not a profile"):
+        load_profile(info)
+
+
+def test_a_count_without_end_is_one_line(pack, tmp_path):
+    with packwise.open(pack) as library:
+        info = replace(library.info(), location=str(tmp_path))
+    stored = asdict(Profile(info.embedder_version, {})) | {"changed": math.inf}
+    (tmp_path / PROFILE).write_text(json.dumps(stored))
+    with pytest.raises(DataError, match="is not a profile"):
+        load_profile(info)
 
 
 def test_the_scale_of_an_unknown_embedder_is_measured(pack):

@@ -1,5 +1,6 @@
 """Any mixture of markup is read without a fault, in time that grows with the text."""
 
+import random
 import subprocess
 import sys
 import time
@@ -105,3 +106,13 @@ def test_the_files_that_are_fuzzed_can_be_read(tmp_path, monkeypatch):
         path.write_bytes(content)
         documents = [entry.read() for entry in open_source(str(path)).items()]
         assert documents, kind
+
+
+@pytest.mark.parametrize(("limit", "is_fault"), [(0.4, False), (100.0, True)])
+def test_time_that_grows_is_a_fault_and_a_limit_on_it_is_none(monkeypatch, limit, is_fault):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    import fuzz
+
+    monkeypatch.setattr(fuzz, "seconds", lambda target, text: min(limit, len(text) ** 2 / 1e6))
+    wrong, _ = fuzz.fault(len, random.Random(1), 1)
+    assert bool(wrong) == is_fault

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import sqlite3
@@ -239,6 +240,26 @@ def test_an_index_that_names_files_elsewhere_is_not_read(pack):
     read_in_a_process(pack)
 
 
+@pytest.mark.parametrize("wrong", [{"drift": math.inf}, {"files": {"keys.i64": [math.inf, ""]}}])
+def test_an_index_with_numbers_without_end_is_made_again(pack, wrong):
+    file = pack / "index" / "1" / "index.json"
+    content = json.loads(file.read_text())
+    signature, _ = content.pop("signature"), content.pop("checksum")
+    content |= wrong
+    checksum = hashlib.sha256(f"{json.dumps(content)} {signature}".encode()).hexdigest()
+    content |= {"checksum": checksum, "signature": signature}
+    file.write_text(json.dumps(content, indent=1) + "\n")
+    with open_pack(pack) as store:
+        assert len(store.keyword_search(terms("note"), 99)) == 40
+
+
+def test_checksums_without_end_are_one_line(pack):
+    content = {"format": math.inf, "files": {"pack.sqlite": [math.inf, ""]}}
+    (pack / "checksums.json").write_text(json.dumps(content))
+    assert len(read_all(str(pack))[-1]) > 5
+    assert any("checksums.json" in line for line in validate(pack))
+
+
 HANGING_VIEW = (
     "CREATE VIEW {0} AS WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
     " SELECT 1 AS only, 1 AS generation, '' AS token, 1 AS embedder, 1 AS documents, 1 AS passages,"
@@ -318,6 +339,20 @@ ROWS = {
     "UPDATE sections SET blocks = '[[\"new\", 1, 2]]' WHERE document = 4": "note-03",
     "UPDATE vectors SET vector = x'0000' WHERE key = 4": "vector",
     "UPDATE vectors SET vector = 'text' WHERE key = 4": "vector",
+    "UPDATE vectors SET key = -4 WHERE key = 4": "no vector",
+    "UPDATE sections SET blocks = '[[\"text\", 9e999, 2]]' WHERE document = 4": "note-03",
+    "UPDATE passages SET checksum = NULL,"
+    ' layout = \'["", [["text", 9e999, 2]]]\' WHERE key = 4': "passage 4",
+    "UPDATE passages SET checksum = NULL,"
+    f' layout = \'["", [["text", 1, {10**24}]]]\' WHERE key = 4': "passage 4",
+    "UPDATE ranks SET pagerank = 9e999 WHERE document = 4": "note-03",
+    "UPDATE ranks SET pagerank = 'x' WHERE document = 4": "note-03",
+    "UPDATE entities SET name = CAST(name AS BLOB)": "is damaged",
+    "UPDATE entities SET label = x'ff'": "names",
+    "INSERT INTO links (document, position, href, page, target, anchor, first, kind)"
+    " VALUES (4, 0, 'a', 'a', 5, x'ff', 0, 'link')": "note-03",
+    "INSERT INTO links (document, position, href, page, target, anchor, first, kind)"
+    " VALUES (4, 0, 'a', 'a', 5, 'a', 'x', 'link')": "note-03",
 }
 
 
@@ -327,6 +362,10 @@ def read_note(pack):
         store.document_passages("note-03")
         list(store.documents())
         store.vector_search(vector_of("q"), 99)
+        store.links(["note-03"])
+        store.pagerank(["note-03"])
+        store.entities_of(list(range(1, 41)))
+        store.entities_like("note", 5)
 
 
 @pytest.mark.parametrize(("statement", "named"), ROWS.items(), ids=range(len(ROWS)))
@@ -338,6 +377,12 @@ def test_a_row_that_cannot_be_read_is_one_line_that_names_it(pack, statement, na
     said = str(error.value)
     assert "\n" not in said
     assert any(named in line for line in [said, *validate(pack)]), (said, validate(pack))
+
+
+def test_a_language_that_is_no_text_is_one_line(pack):
+    change(pack, "UPDATE documents SET lang = x'ff' WHERE key = 4")
+    with open_pack(pack) as store, pytest.raises(StoreError, match="language"):
+        store.languages()
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "pack.sqlite", "index/1/index.json"])

@@ -56,9 +56,15 @@ def load_recorded_embedder(name: str, settings: Settings, location: str) -> Embe
     """The embedder that a store records. Raises as ``load_embedder`` does.
 
     One that is no longer where it was is replaced by ``settings.embedder`` if that was set; the
-    store checks that it is the same. A server is asked only if a person has named it.
+    store checks that it is the same. A server is asked only if a person has named it. A store may
+    come from someone else with a model beside it, which is used only if a person has named it.
     """
-    named = parse_embedder_name(name)
+    try:
+        named = parse_embedder_name(name)
+        beside = _comes_with(named, location)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelMissing(f"{location}: its embedder cannot be found ({reason})") from error
     chosen = settings.origin("embedder") != "default"
     if named.is_server and not (chosen and settings.embedder == name):
         from packwise.models.embedding_server import was_named
@@ -69,11 +75,25 @@ def load_recorded_embedder(name: str, settings: Settings, location: str) -> Embe
                 fix=f"if questions may be sent there: PACKWISE_EMBEDDER='{name}'",
             )
     try:
+        if beside and not (chosen and settings.embedder == name):
+            raise ModelMissing(
+                f"the embedder {named.base} came with the store",
+                fix=f"if you trust it: PACKWISE_EMBEDDER='{named.folder}'",
+            )
         return load_embedder(name, settings)
     except ModelMissing as error:
         if not chosen or settings.embedder == name:
             raise ModelMissing(f"{location}: {error.message}", fix=error.fix) from error
         return load_embedder(settings.embedder, settings)
+
+
+def _comes_with(named: EmbedderName, location: str) -> bool:
+    """Whether a recorded name leads to a folder that no build has recorded: builds record whole
+    paths, and none inside the store."""
+    if named.is_server or known_model(named.base, "embedder") or not named.folder.is_dir():
+        return False
+    whole = Path(named.base).expanduser().is_absolute()
+    return not whole or named.folder.resolve().is_relative_to(Path(location).resolve())
 
 
 def find(named: EmbedderName, settings: Settings, folder: Path | None = None) -> LocatedModel:

@@ -102,7 +102,10 @@ def parse_release(text: str, source: str) -> Release:
         too_long = max(len(release.description), len(release.license)) > _LONGEST
         if wrong or too_long or not is_pack_name(release.name) or text != release.text:
             raise ValueError("it does not have the fields of a release")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, UsageError) as error:
+    except (
+        *(ValueError, KeyError, TypeError, AttributeError),
+        *(OverflowError, RecursionError, UsageError),
+    ) as error:
         reason = error.message if isinstance(error, UsageError) else error
         raise NotAStore(f"{source}: {RELEASE} cannot be used: {reason}") from error
     return release

@@ -19,6 +19,7 @@ from typing import Any
 
 from packwise.answering.answer import Answer
 from packwise.documents import Passage, content_hash
+from packwise.language.untrusted import clean
 from packwise.library import Library
 from packwise.models.base import Embedder
 from packwise.packs.question_candidates import QuestionCandidate, candidates
@@ -184,12 +185,17 @@ def _load(info: StoreInfo) -> dict[str, Any] | None:
             {name: str(row[name])[:500] for name in ("question", "document", "source_hash")}
             for row in content["questions"][:_KEPT]
         ]
+        for row in rows:  # Agents read them: no more than a person sees, on one line.
+            row["question"] = " ".join(clean(row["question"]).split())
         return (
             {"questions": rows, "changed": int(content["changed"])}
             if (content["rules"] == RULES)
             else None
         )
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (
+        *(OSError, ValueError, TypeError, KeyError),
+        *(AttributeError, OverflowError, RecursionError),
+    ):
         return None
 
 

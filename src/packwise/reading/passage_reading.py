@@ -126,21 +126,28 @@ def stored_reading(passage: Passage) -> str:
 
 
 def _decoded(passage: Passage) -> Reading | None:
+    """The stored reading; ``None`` where it is another text's, or not as ``stored_reading``
+    makes them: a pack may come from someone else."""
     rules, _, encoded = passage.reading.partition(":")
     if rules != READING_RULES:
         return None
-    raw = a2b_base64(encoded)
-    length, word_count, spaced, n, brought = _HEAD.unpack_from(raw)
-    if length != len(passage.text):
+    try:
+        raw = a2b_base64(encoded)
+        length, word_count, spaced, n, brought = _HEAD.unpack_from(raw)
+        size = 5 * n + 1 + 2 * brought
+        numbers = struct.unpack_from(f"<{size}H", raw, _HEAD.size)
+    except (ValueError, struct.error):
         return None
-    size = 5 * n + 1 + 2 * brought
-    numbers = struct.unpack_from(f"<{size}H", raw, _HEAD.size)
+    pairs, held = numbers[5 * n + 1 :], sum(numbers[4 * n : 5 * n + 1])
+    if length != len(passage.text) or len(raw) != _HEAD.size + 2 * size + 4 * held:
+        return None
+    if n == 0 or max(pairs, default=0) >= n or max(numbers[: 2 * n]) > length:
+        return None
     features, code = numbers[3 * n : 4 * n], 0
     if max(features, default=0) >= _CODE:
         code = sum(1 << unit for unit, found in enumerate(features) if found & _CODE)
         features = tuple(found & ~_CODE for found in features)
     brings = [0] * n
-    pairs = numbers[5 * n + 1 :]
     for unit, other in zip(pairs[::2], pairs[1::2], strict=True):
         brings[unit] |= 1 << other
     return Reading(

@@ -104,7 +104,7 @@ class LogisticModel:
         total = self.bias
         for name, mean, scale, weight in self.rows():
             total += weight * (signs[name] - mean) / scale
-        return 1.0 / (1.0 + math.exp(-total)) if total > -700 else 0.0
+        return _logistic(total)
 
     def rows(self) -> Iterator[tuple[str, float, float, float]]:
         """Each sign with its mean, scale and weight."""
@@ -135,7 +135,7 @@ class Calibration:
         if (self.answer_scale, self.answer_shift) == (1.0, 0.0) or not 0.0 < probability < 1.0:
             return probability
         odds = math.log(probability / (1.0 - probability))
-        return 1.0 / (1.0 + math.exp(-(self.answer_scale * odds + self.answer_shift)))
+        return _logistic(self.answer_scale * odds + self.answer_shift)
 
     def probability(self, signs: Signs) -> float | None:
         """The probability, or ``None`` if no model has all its signs."""
@@ -358,26 +358,41 @@ def parse(content: Any, name: str) -> Calibration:
         return Calibration(
             models=models,
             source="default" if values["source"] == "default" else "pack",
-            threshold=float(values["threshold"]),
-            refuse_below=float(values["refuse_below"]),
+            threshold=_number(values["threshold"]),
+            refuse_below=_number(values["refuse_below"]),
             embedder_version=str(values["embedder_version"]),
             facts={key: value for key, value in values.items() if key not in known},
-            answer_scale=float(values.get("answer_scale", 1.0)),
-            answer_shift=float(values.get("answer_shift", 0.0)),
+            answer_scale=_number(values.get("answer_scale", 1.0)),
+            answer_shift=_number(values.get("answer_shift", 0.0)),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _bad(name, f"missing or invalid {error}") from error
 
 
 def _model(content: Any) -> LogisticModel:
     weighed = cast("dict[str, dict[str, float]]", content["signs"])
-    return LogisticModel(
+    model = LogisticModel(
         signs=tuple(weighed),
-        means=tuple(float(w["mean"]) for w in weighed.values()),
-        scales=tuple(float(w["scale"]) for w in weighed.values()),
-        weights=tuple(float(w["weight"]) for w in weighed.values()),
-        bias=float(content["bias"]),
+        means=tuple(_number(w["mean"]) for w in weighed.values()),
+        scales=tuple(_number(w["scale"]) for w in weighed.values()),
+        weights=tuple(_number(w["weight"]) for w in weighed.values()),
+        bias=_number(content["bias"]),
     )
+    if not all(scale > 0 for scale in model.scales):
+        raise ValueError("scale")
+    return model
+
+
+def _number(value: Any) -> float:
+    """A number. A pack may come from someone else, so infinity raises ``ValueError``."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"number {number}")
+    return number
+
+
+def _logistic(odds: float) -> float:
+    return 1.0 / (1.0 + math.exp(-odds)) if odds > -700 else 0.0
 
 
 def _bad(path: Path | str, why: str) -> DataError:

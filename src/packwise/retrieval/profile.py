@@ -360,7 +360,7 @@ def load_profile(info: StoreInfo) -> Profile | None:
         return Profile(
             embedder_version=str(content["embedder_version"]),
             languages={
-                str(lang): LegProfile(**cast("dict[str, Any]", values))
+                str(lang): _legs(cast("dict[str, Any]", values))
                 for lang, values in content["languages"].items()
             },
             gate=tuple((float(x), float(y)) for x, y in content["gate"]),
@@ -368,9 +368,28 @@ def load_profile(info: StoreInfo) -> Profile | None:
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (
+        *(OSError, ValueError, TypeError, KeyError),
+        *(AttributeError, OverflowError, RecursionError),
+    ) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path} is not a profile: {reason}", fix=f"remove {path}") from error
+
+
+def _legs(values: dict[str, Any]) -> LegProfile:
+    """What was measured. A pack may come from someone else: what no measurement gives raises
+    ``ValueError`` or ``TypeError``."""
+    legs = LegProfile(**values)
+    shares = (legs.vector, legs.keyword, abs(legs.best))
+    spreads = (legs.spread, legs.scale)
+    if not (
+        type(legs.probes) is int
+        and 0 <= legs.probes < 1 << 40
+        and all(0 <= share <= 2 for share in shares)
+        and all(1e-6 < spread <= 2 for spread in spreads)
+    ):
+        raise ValueError("a number is out of range")
+    return legs
 
 
 def _save(info: StoreInfo, profile: Profile) -> None:

@@ -48,18 +48,26 @@ def refuse_unread(text: str) -> None:
     """Raise ``SourceError`` if metadata that could not be parsed holds an access key."""
     if key := _UNREAD.search(text):
         raise SourceError(
-            f"has front matter that cannot be read and holds {key[1].lower()}", withdraw=True
+            f"has metadata that cannot be read and holds {key[1].lower()}", withdraw=True
         )
 
 
 def refuse_nested(pairs: Iterable[tuple[object, Any]]) -> None:
-    """Raise ``SourceError`` if a tenant or an access list is inside another value, where it would
-    have no effect."""
+    """Raise ``SourceError`` if a tenant or an access list is inside another value, however deep,
+    where it would have no effect."""
     for name, value in pairs:
-        inner = cast("dict[Any, Any]", value) if isinstance(value, dict) else {}
-        for key in filter(None, map(access_key, inner)):
-            if key != "space":
-                raise SourceError(f"has {key} inside {clean(str(name))[:40]}", withdraw=True)
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, dict):
+                inner = cast("dict[Any, Any]", one)
+                for key in filter(None, map(access_key, inner)):
+                    if key != "space":
+                        where = clean(str(name))[:40]
+                        raise SourceError(f"has {key} inside {where}", withdraw=True)
+                waiting += inner.values()
+            elif isinstance(one, (list, tuple)):
+                waiting += cast("list[Any]", one)
 
 
 def _value(key: str, value: Any) -> str:

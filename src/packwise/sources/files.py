@@ -192,8 +192,8 @@ def _load(
             file.reader.load()(builder, file)
         else:
             text, _ = decode(file_bytes(file.path), html=file.reader.format == "html")
-            builder, rest = front_matter.split(text)
             reader = file.reader
+            builder, rest = front_matter.split(text, markdown=reader.format == "markdown")
             if tree and reader.format in RST_FORMATS:
                 rest = tree.expand(file.id, rest)
                 builder.find_reference = partial(tree.reference, file.id)
@@ -215,6 +215,6 @@ def _load(
 
 def parse(format: str, text: str) -> DocumentBuilder:
     """Parse a text in a format."""
-    builder, rest = front_matter.split(text)
+    builder, rest = front_matter.split(text, markdown=format == "markdown")
     reader_of(format).load()(builder, rest)
     return builder

@@ -18,11 +18,16 @@ _FENCED = re.compile(
     r"(?s)(?:---[ \t]*\n(?P<yaml>.*?\n)(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)\+\+\+)"
     r"[ \t]*(?:\n|\Z)"
 )
-# What may be meant as front matter: a fence without its end, or after blank lines.
-_UNFENCED = re.compile(r"(?s)\s*(?:---|\+\+\+)[ \t]*\n(.*?)(?:\n[ \t]*\n|\Z)")
+# What may be meant as front matter: a fence without its end, or after blank lines or comments.
+_UNFENCED = re.compile(
+    r"(?s)\s*+(?><!--.*?-->\s*+)*+(?:---|\+\+\+|;;;)[ \t]*\n(.*?)(?:\n[ \t]*\n|\Z)"
+)
+# What other programs take for metadata of Markdown: an object, or a paragraph of "Key: value".
+_OBJECT = re.compile(r"(?s)\s*+\{.*?(?:\n[ \t]*\n|\Z)")
+_KEYS = re.compile(r"(?:[A-Za-z][\w .-]*+:(?:[ \t].*+)?(?:\n|\Z))++(?=\s|\Z)")
 
 
-def split(text: str) -> tuple[DocumentBuilder, str]:
+def split(text: str, *, markdown: bool = False) -> tuple[DocumentBuilder, str]:
     """A builder with the title, URL, language and metadata of the front matter, and the text
     below it. Front matter that is not valid YAML or TOML stays part of the text.
 
@@ -32,6 +37,8 @@ def split(text: str) -> tuple[DocumentBuilder, str]:
     if fenced is None:
         if unfenced := _UNFENCED.match(text[: _LIMIT + 8]):
             refuse_unread(unfenced[1])
+        elif markdown:
+            _refuse_other_metadata(text[:_LIMIT])
         return DocumentBuilder(), text
     written = fenced["yaml"] or fenced["toml"]
     loaded, broken = _load_toml(written) if fenced["toml"] else _load(written)
@@ -47,6 +54,16 @@ def split(text: str) -> tuple[DocumentBuilder, str]:
         metadata=values,
     )
     return builder, text[fenced.end() :]
+
+
+def _refuse_other_metadata(text: str) -> None:
+    """Raise ``SourceError`` if a Markdown file says who may see it in a way that is not read."""
+    if written := _OBJECT.match(text):
+        refuse_unread(written[0])
+    elif lines := _KEYS.match(text):
+        for line in lines[0].splitlines():
+            if access_key(line.partition(":")[0]) in ("tenant", "acl"):
+                refuse_unread(line)
 
 
 def metadata(values: Mapping[Any, Any]) -> dict[str, str]:

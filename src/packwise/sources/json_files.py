@@ -18,7 +18,7 @@ from typing import Any, cast
 from packwise.documents import Document
 from packwise.errors import SourceError
 from packwise.sources import jsonl
-from packwise.sources.access import access, access_key
+from packwise.sources.access import access, access_key, refuse_nested
 from packwise.sources.decoding import decode, file_bytes
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.front_matter import metadata
@@ -37,6 +37,8 @@ _MOST_NUMBERS = 64
 _MOST_COLUMNS = 12
 _SHORT = 1200
 """Characters of an object that needs no sections for its parts."""
+_LONG = 80
+"""Characters of a text that makes an object a record."""
 _OF_FEATURES = ("type", "properties", "geometry", "bbox", "geometry_name")
 _REQUESTS = frozenset("get put post delete options head patch trace".split())
 _TITLES = ("title", "name", "label", "subject", "headline", "question")
@@ -88,6 +90,7 @@ def _item(file: SourceFile, id: str, value: Any, location: str) -> Entry:
         try:
             inner = row.get("metadata")
             access([*row.items(), *(_object(inner).items())])
+            refuse_nested((name, _values(part)) for name, part in row.items() if part is not inner)
         except SourceError as error:
             return Problem(location, error.message)
         if isinstance(row.get("text"), str):
@@ -123,7 +126,10 @@ def _geographic(value: Any) -> Any:
         shape, points = geometry.get("type", ""), geometry.get("coordinates")
         where = f"{shape} {_shown(points)}" if shape == "Point" else shape
         own = {key: part for key, part in feature.items() if key not in _OF_FEATURES}
-        rows.append({**own, **_object(feature.get("properties")), **own, "geometry": where})
+        given = _object(feature.get("properties"))
+        # Where the two name other readers, no one may see it.
+        unlike = {k: None for k in own if access_key(k) and given.get(k, own[k]) != own[k]}
+        rows.append({**own, **given, **own, "geometry": where, **unlike})
     kept = {key: part for key, part in members.items() if key not in ("type", "features", "crs")}
     return {**kept, "features": rows} if kept else rows
 
@@ -262,7 +268,7 @@ def _records(value: Any) -> list[dict[str, Any]] | None:
     if len(records) < fewest:
         return None
     # Rows of a table stay together; a record has a text of some length, or parts.
-    whole = [r for r in records if any(len(_shown(part)) >= 80 for part in r.values())]
+    whole = [r for r in records if any(len(_shown(part)) >= _LONG for part in r.values())]
     return records if 2 * len(whole) >= len(records) else None
 
 
@@ -272,18 +278,33 @@ def _is_restricted(record: dict[str, Any]) -> bool:
 
 
 def _restricts_inside(value: Any) -> bool:
-    """Whether an array anywhere in a value has objects that say who may see them."""
+    """Whether an array anywhere in a value has objects that say who may see them, or an object
+    has such records as members."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, dict):
-            waiting.extend(cast("dict[str, Any]", one).values())
+            members = cast("dict[str, Any]", one).values()
+            if any(_is_restricted(_object(part)) and _has_text(_object(part)) for part in members):
+                return True
+            waiting.extend(members)
         elif isinstance(one, list):
             items = cast("list[Any]", one)
             if any(_is_restricted(_object(item)) for item in items):
                 return True
             waiting.extend(items)
     return False
+
+
+def _has_text(record: dict[str, Any]) -> bool:
+    """Whether an object is a record; a schema or an example of one has no text of any length."""
+    texts = [part for part in record.values() if isinstance(part, str)]
+    return isinstance(record.get("text"), str) or any(len(text) >= _LONG for text in texts)
+
+
+def _values(value: Any) -> dict[str, Any]:
+    """An object without the members that are objects: those of a schema are named like keys."""
+    return {k: None for k, part in _object(value).items() if not isinstance(part, dict)}
 
 
 def _is_leaf(value: Any) -> bool:

@@ -20,7 +20,7 @@ from typing import IO, Any, cast
 from packwise.documents import Document, Link
 from packwise.errors import SourceError
 from packwise.sources import front_matter
-from packwise.sources.access import access, access_key, refuse_nested
+from packwise.sources.access import access, access_key, refuse_nested, refuse_unread
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import clean
 from packwise.sources.links import LinkResolver
@@ -142,9 +142,12 @@ def _row(line: bytes) -> dict[str, Any]:
 def _access(row: Mapping[str, Any]) -> dict[str, str]:
     """Who may see the row, from its own values and those of its ``metadata``."""
     given = row.get("metadata")
-    inner = cast("dict[str, Any]", given).items() if isinstance(given, dict) else ()
-    refuse_nested((name, value) for name, value in row.items() if name != "metadata")
-    return access(chain(row.items(), inner))
+    inner = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    if isinstance(given, str):
+        refuse_unread(given)
+    outer = {name: value for name, value in row.items() if name != "metadata" or not inner}
+    refuse_nested(chain(outer.items(), inner.items()))
+    return access(chain(row.items(), inner.items()))
 
 
 def _is_utf8(line: bytes) -> bool:

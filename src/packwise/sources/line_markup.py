@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import unescape
 
-from packwise.sources.access import access_key
+from packwise.sources.access import access, access_key
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.front_matter import metadata
 from packwise.sources.linked_text import LinkedText, TextBuilder
@@ -58,6 +58,13 @@ class _LineReader:
         known = ("author", "date", "revdate", "description", "keywords")
         taken = {k: value for k, value in self.values.items() if k in known or access_key(k)}
         self.builder.metadata |= metadata({**self.builder.metadata, **taken})
+
+    def give(self, name: str, value: str) -> None:
+        """Remember a value of the file. Who may see a part may see the whole, so a second value
+        of an access key has to be the same."""
+        if access_key(name):
+            access([(name, self.values.get(name, value)), (name, value)])
+        self.values[name] = value
 
     def special(self, line: str) -> bool:
         """Read what starts at a line, if it is no paragraph."""
@@ -194,7 +201,7 @@ class _AsciiDoc(_LineReader):
         after_blank = self.at > 1 and not self.lines[self.at - 2].strip()
         line = self._resolved(line)
         if found := self._attribute.match(line):
-            self.values[found[1].lower()] = (found[2] or "").strip()
+            self.give(found[1].lower(), (found[2] or "").strip())
         elif self._unread.match(line):
             if line.startswith("////"):
                 self.until(lambda end: end == line)
@@ -359,6 +366,7 @@ class _Org(_LineReader):
         r"(\*{1,8})\s+(?:(?:TODO|DONE|NEXT|WAITING)\s+)?(?:\[#[A-Z]\]\s+)?(.*?)\s*(:[\w@:]+:)?$"
     )
     _keyword = re.compile(r"(?i)\s*#\+(\w+):\s*(.*)$")
+    _property = re.compile(r"\s*:(\w+):\s*(.*?)\s*$")
     _begin = re.compile(r"(?i)\s*#\+begin_(\w+)")
     _list = re.compile(r"( *)(?:([-+])|(?<= )(\*)|(\d{1,3}[.)]))\s+(?:\[[ Xx-]\]\s+)?(\S.*)$")
 
@@ -372,7 +380,7 @@ class _Org(_LineReader):
             self._read_keyword(found[1].lower(), found[2])
         elif re.fullmatch(r":[A-Za-z_]+:", stripped):
             if stripped.upper() in (":PROPERTIES:", ":LOGBOOK:"):
-                self.until(lambda end: end.upper() == ":END:")
+                self._read_drawer()
         elif stripped.startswith("|"):
             self.at -= 1
             self._read_table()
@@ -389,6 +397,12 @@ class _Org(_LineReader):
                 self.end_list()
             return False
         return True
+
+    def _read_drawer(self) -> None:
+        """Leave out a drawer, but not what it says of who may see the file."""
+        for line in self.until(lambda end: end.upper() == ":END:"):
+            if (found := self._property.match(line)) and access_key(found[1]):
+                self.give(found[1].lower(), found[2])
 
     def _block(self, kind: str) -> None:
         lines = self.until(lambda end: end.lower().startswith(f"#+end_{kind}"))
@@ -409,7 +423,7 @@ class _Org(_LineReader):
             self.end_paragraph()
             self.builder.paragraph(self.span(value))
         else:
-            self.values[name] = value
+            self.give(name, value)
 
     def _read_table(self) -> None:
         start = self.at

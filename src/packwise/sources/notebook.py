@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from packwise.errors import SourceError
 from packwise.sources import html, markdown
+from packwise.sources.access import access, access_key
 from packwise.sources.document_builder import DocumentBuilder
-from packwise.sources.front_matter import metadata
+from packwise.sources.front_matter import metadata, split
 
 OUTPUT_LIMIT = 20_000
 """Characters of one output that are kept; a longer one loses its middle."""
@@ -31,6 +32,7 @@ def read(builder: DocumentBuilder, text: str) -> None:
     if not cells:
         raise SourceError("is not a notebook with cells")
     _read_metadata(builder, given.get("metadata"))
+    _read_front_matter(builder, cells[0])
     for number, cell in enumerate(cells, start=1):
         builder.place(f"cell {number}")
         _read_cell(builder, cell)
@@ -41,8 +43,18 @@ def _read_metadata(builder: DocumentBuilder, given: Any) -> None:
     title = values.get("title")
     builder.title = builder.title or (title if isinstance(title, str) else "")
     plain = {key: value for key, value in values.items() if not isinstance(value, (dict, list))}
-    access = {key: values[key] for key in values if key.lower() in ("tenant", "space", "acl")}
-    builder.metadata |= metadata({**plain, **access})
+    restricting = {key: values[key] for key in values if access_key(key)}
+    builder.metadata |= metadata({**plain, **restricting})
+
+
+def _read_front_matter(builder: DocumentBuilder, cell: dict[str, Any]) -> None:
+    """Take the front matter that Quarto and others have in the first cell."""
+    if cell.get("cell_type") not in ("raw", "markdown"):
+        return
+    found, cell["source"] = split(_joined(cell.get("source", cell.get("input"))))
+    builder.title = builder.title or found.title
+    both = [*builder.metadata.items(), *found.metadata.items()]
+    builder.metadata |= found.metadata | access(both)
 
 
 def _read_cell(builder: DocumentBuilder, cell: dict[str, Any]) -> None:

@@ -144,6 +144,7 @@ BUILT_IN = (
         (".md", ".markdown", ".md.gz"),
         Reads.TEXT,
         "packwise.sources.markdown:read",
+        version="2",
         lines=True,
     ),
     Reader(
@@ -193,16 +194,16 @@ BUILT_IN = (
     Reader("csv", (".csv", ".tsv"), Reads.FILE, "packwise.sources.csv_rows:read", version="4"),
     Reader("epub", (".epub",), Reads.FILE, "packwise.sources.epub:read"),
     Reader("odt", (".odt",), Reads.FILE, "packwise.sources.odt:read"),
-    Reader("notebook", (".ipynb",), Reads.TEXT, "packwise.sources.notebook:read"),
+    Reader("notebook", (".ipynb",), Reads.TEXT, "packwise.sources.notebook:read", version="2"),
     Reader(
         "asciidoc",
         (".adoc", ".asciidoc", ".asc"),
         Reads.TEXT,
         f"{_LINES}:read_asciidoc",
-        version="3",
+        version="4",
         lines=True,
     ),
-    Reader("org", (".org",), Reads.TEXT, f"{_LINES}:read_org", lines=True),
+    Reader("org", (".org",), Reads.TEXT, f"{_LINES}:read_org", version="2", lines=True),
     Reader(
         "json",
         (".json", ".geojson"),

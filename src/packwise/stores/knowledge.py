@@ -304,7 +304,7 @@ class KnowledgeReader:
         return self.query_knowledge(lambda queries: dict(queries.extractions(_distinct(keys))))
 
 
-ENTITY = "e.key, e.name, e.label, e.kind, e.description, e.passages"
+ENTITY = "e.key, e.name, e.label, e.kind, e.description, CAST(e.passages AS INTEGER)"
 PLACE = "p.key, d.id, d.title"
 PLACED = """JOIN {t}passages AS p ON p.key = x.passage
     JOIN {t}documents AS d ON d.key = p.document"""

@@ -21,6 +21,8 @@ ACL = "acl"
 _MOST_PAYLOAD = 512 << 20
 """Bytes that a staged document may unpack to: twice the longest text."""
 
+_MOST_CHARACTERS = 1 << 40
+
 LinkParts = tuple[str, str, int, str]
 """Href, anchor, start and kind of a link."""
 
@@ -234,8 +236,14 @@ def block_rows(blocks: Iterable[Block]) -> list[list[Any]]:
 
 
 def read_blocks(rows: Iterable[Sequence[Any]]) -> tuple[Block, ...]:
-    """The inverse of ``block_rows``."""
-    return tuple(Block(BlockKind(kind), start, end) for kind, start, end in rows)
+    """The inverse of ``block_rows``. Raises ``TypeError`` or ``ValueError`` on other rows."""
+    blocks = tuple(Block(BlockKind(kind), start, end) for kind, start, end in rows)
+    for block in blocks:
+        if type(block.start) is not int or type(block.end) is not int:
+            raise TypeError("a block has a place that is not a number")
+        if not 0 <= block.start <= block.end < _MOST_CHARACTERS:
+            raise ValueError("a block has a place outside its text")
+    return blocks
 
 
 def _section_rows(document: Document) -> list[list[Any]]:

@@ -183,7 +183,10 @@ def _read(folder: PackFolder) -> Checksums | None:
         values = cast("dict[str, Any]", json.loads(text))
         files = {str(n): (int(e[0]), str(e[1])) if e else None for n, e in values["files"].items()}
         form = int(values["format"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, IndexError) as error:
+    except (
+        *(ValueError, KeyError, IndexError, TypeError),
+        *(AttributeError, OverflowError, RecursionError),
+    ) as error:
         raise ValueError(str(error)) from error
     if form < _FORMAT:
         return None

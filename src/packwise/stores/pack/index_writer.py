@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from packwise.errors import StoreFull
+from packwise.errors import StoreDamaged, StoreFull
 from packwise.language.analyzer import terms
 from packwise.stores import keyword_index
 from packwise.stores.durable import raise_if_full, sync_file
@@ -87,7 +88,8 @@ def _rebuild(
         except (OSError, StoreFull, DamagedIndex) as error:
             _log.info("no index of %s can be kept in %s: %s", folder, home.path, error)
     keys = _passage_keys(connection)
-    half = stored_vectors(connection, keys, generation.dim)
+    with _from_the_database():
+        half = stored_vectors(connection, keys, generation.dim)
     return LoadedIndex(
         generation,
         keys,
@@ -175,7 +177,19 @@ def _build(connection: sqlite3.Connection, folder: Path, generation: Generation)
     _write_keys(folder, keys)
     keyword_index.build(folder, _terms(connection, keys))
     if len(keys) > index.EXACT_LIMIT:
-        build_graph(folder, generation.dim, vector_blocks(connection, keys, generation.dim))
+        with _from_the_database():
+            build_graph(folder, generation.dim, vector_blocks(connection, keys, generation.dim))
+
+
+@contextmanager
+def _from_the_database() -> Generator[None]:
+    """Where everything is made from the database, nothing else can be damaged."""
+    try:
+        yield
+    except DamagedIndex as error:
+        raise StoreDamaged(
+            "passages of the pack have no vector", fix="packwise pack verify PACK"
+        ) from error
 
 
 def _update(

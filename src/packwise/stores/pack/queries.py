@@ -124,18 +124,22 @@ class PackKnowledge(SqlKnowledge):
             return
         for batch in batches(values):
             test = f"IN ({','.join(f'?{n}' for n in range(1, len(batch) + 1))})"
-            yield from self._connection.execute(query.format(t="", names=test, keys=test), batch)
+            yield from map(
+                _checked,
+                self._connection.execute(query.format(t="", names=test, keys=test), batch),
+            )
 
     def entities_like(self, key: str, most: int) -> Iterator[Row]:
         words = key.split()
         if not self._has_entities:
             return iter(())
-        return self._connection.execute(
+        rows = self._connection.execute(
             f"SELECT {ENTITY} FROM entities AS e WHERE e.known AND"
             + " AND ".join(["' ' || e.name || ' ' LIKE ? ESCAPE '\\'"] * len(words))
             + " ORDER BY e.name <> ?, e.passages DESC, length(e.name), e.name LIMIT ?",
             (*(f"% {_escaped(word)} %" for word in words), key, most),
         )
+        return map(_checked, rows)
 
     def mentioning(self, entities: Sequence[EntityId], most: int) -> Iterator[Row]:
         # One statement each stops at the last row it needs; a window over all does not.
@@ -150,6 +154,14 @@ class PackKnowledge(SqlKnowledge):
                 " (SELECT key FROM documents WHERE id = ?1) ORDER BY position LIMIT ?2",
                 (document, most),
             )
+
+
+def _checked(row: Row) -> Row:
+    """A row of texts and keys. SQLite keeps any value in any column, so others raise
+    ``TypeError``."""
+    if not all(type(value) is str or type(value) is int for value in row):
+        raise TypeError("a value is neither text nor a key")
+    return row
 
 
 def _escaped(word: str) -> str:

@@ -6,6 +6,7 @@ A row that does not hold what it should raises ``StoreDamaged``, which names it.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import zlib
 from collections.abc import Generator, Iterator, Sequence
@@ -109,7 +110,7 @@ def read_document(connection: sqlite3.Connection, document_id: str) -> Document 
             text=expand(text),
             sections=tuple(_section(*columns) for columns in sections),
             links=tuple(
-                Link(href=href, anchor=anchor, start=first, kind=kind, target=target)
+                read_link(href, anchor, first, target, kind)
                 for href, anchor, first, kind, target in links
             ),
             url=url,
@@ -123,7 +124,29 @@ def read_summary(columns: Sequence[Any], metadata: Any) -> DocumentSummary:
     """A document in brief: id, title, URL, language, hash, passages, PageRank; its metadata."""
     with decoding(f"document {columns[0]}"):
         _texts(*columns[:5])
+        check_rank(columns[6])
         return DocumentSummary(*columns, metadata=read_metadata(metadata))
+
+
+def read_link(href: Any, anchor: Any, first: Any, target: Any, kind: Any) -> Link:
+    """A link of a document. Raises ``TypeError``."""
+    _texts(href, anchor, kind, "" if target is None else target)
+    _integers(first)
+    return Link(href, anchor, first, target, kind)
+
+
+def check_rank(rank: Any) -> None:
+    """Raise ``TypeError`` unless this is the PageRank of a document."""
+    if not isinstance(rank, (int, float)) or not math.isfinite(rank):
+        raise TypeError("it has a PageRank that is not a number")
+
+
+def read_languages(connection: sqlite3.Connection) -> Iterator[str]:
+    """The language of each document."""
+    with decoding("the language of a document"):
+        for (lang,) in connection.execute("SELECT lang FROM documents"):
+            _texts(lang)
+            yield lang
 
 
 def _section(path: Any, level: Any, first: Any, past: Any, blocks: Any) -> Section:

@@ -121,7 +121,10 @@ def read_seal(folder: Path) -> Seal:
         if out_of_handles(error):
             raise StoreError(f"cannot read {folder}: {error.strerror}") from error
         raise DamagedIndex(f"{folder} is missing or incomplete ({error})") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (
+        *(ValueError, KeyError, TypeError),
+        *(AttributeError, OverflowError, RecursionError),
+    ) as error:
         raise DamagedIndex(f"{folder / SEAL} is damaged: {error}") from error
     if not hmac.compare_digest(bytes.fromhex(sign(values)), theirs):
         raise ForeignIndex(folder, seal)

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,7 +55,16 @@ from packwise.stores.pack.index import (
 )
 from packwise.stores.pack.index_writer import rebuild_index
 from packwise.stores.pack.queries import PackKnowledge, batches, counts, marks
-from packwise.stores.pack.rows import passage_query, read_document, read_passage, read_summary
+from packwise.stores.pack.rows import (
+    check_rank,
+    decoding,
+    passage_query,
+    read_document,
+    read_languages,
+    read_link,
+    read_passage,
+    read_summary,
+)
 from packwise.stores.pack.seal import DamagedIndex, ForeignIndex
 from packwise.stores.pack.validation import validate
 from packwise.stores.pack.vectors import cosines, rounded
@@ -123,8 +133,7 @@ class PackStore(BuildableStore, KnowledgeReader):
 
     def languages(self) -> Mapping[str, int]:
         with self.snapshot() as (connection, state):
-            rows = lambda: (lang for (lang,) in connection.execute("SELECT lang FROM documents"))  # noqa: E731
-            return self._languages.of(state.index.version, rows)
+            return self._languages.of(state.index.version, partial(read_languages, connection))
 
     def examine(self) -> None:
         """Check what a pack needs to be read safely. The structure of a database whose index
@@ -310,7 +319,8 @@ class PackStore(BuildableStore, KnowledgeReader):
                     batch,
                 )
                 for name, *columns in rows:
-                    found.setdefault(name, []).append(Link(*columns))
+                    with decoding(f"a link of document {name}"):
+                        found.setdefault(name, []).append(read_link(*columns))
         return [(name, link) for name in names for link in found.get(name, [])]
 
     def pagerank(self, document_ids: Sequence[str]) -> Mapping[str, float]:
@@ -323,11 +333,14 @@ class PackStore(BuildableStore, KnowledgeReader):
                     f" WHERE d.id IN ({marks(batch)})",
                     batch,
                 )
-                found.update(rows.fetchall())
+                for name, rank in rows:
+                    with decoding(f"document {name}"):
+                        check_rank(rank)
+                    found[name] = rank
         return found
 
     def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
-        with self.snapshot() as (connection, _):
+        with self.snapshot() as (connection, _), decoding("what the pack knows of names"):
             return read(PackKnowledge(connection))
 
     def name_graph(self) -> NameGraph:
