@@ -85,10 +85,10 @@ def spent(pack, costs, ask) -> Costs:
 
 def test_a_search_stays_below_its_ceilings(pack, counted):
     costs = spent(pack, counted, lambda library, question: library.search(question, 10))
-    assert 0 < costs.statements <= 55
+    assert 0 < costs.statements <= 20
     assert 10 <= costs.passages <= 12
     assert 0 < costs.characters <= 20_000
-    assert 0 < costs.calls <= 15_000
+    assert 0 < costs.calls <= 12_500
 
 
 def test_a_context_stays_below_its_ceilings(pack, counted):

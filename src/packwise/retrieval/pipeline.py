@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -47,7 +48,7 @@ from packwise.retrieval.ranking import Ranking
 from packwise.retrieval.reranking import blend_pagerank, cross_encode, mmr
 from packwise.settings import Settings
 from packwise.stores import bm25, languages
-from packwise.stores.base import Key, Match, Store, TermStatistics
+from packwise.stores.base import HasStates, Key, Match, Store, TermStatistics, supports
 from packwise.stores.name_graph import name_graph
 from packwise.trace import Stage, Trace
 
@@ -104,6 +105,7 @@ class Pipeline:
         profile: Callable[[], Profile | None] = lambda: None,
     ) -> None:
         self._store = store
+        self._one_state = store.one_state if supports(store, HasStates) else nullcontext
         self._spread_parameters = spread_parameters
         self._profile = profile
         self._calibration = calibration or default_calibration()
@@ -127,8 +129,10 @@ class Pipeline:
     def search(self, query: Query) -> Ranking:
         """The ``query.k`` best passages. Raises ``UsageError`` on an invalid query."""
         check(query)
-        if not self._cache.enabled:
-            return self._search(query)
+        with self._one_state():
+            return self._cached(query) if self._cache.enabled else self._search(query)
+
+    def _cached(self, query: Query) -> Ranking:
         trace = Trace()
         with trace.stage("cache") as stage:
             version = self._store.version()
@@ -295,7 +299,7 @@ class Pipeline:
             passages.align(vector, keyword)
             if self._settings.completion:
                 with trace.stage("complete") as stage:
-                    stage.note(rescored=self._complete(vector, keyword, scorer))
+                    stage.note(rescored=scorer.complete(vector, keyword))
         with trace.stage("fusion") as stage:
             if keyword is not None:
                 statistics = languages.visible_statistics(self._store, scorer.terms, query.where)
@@ -321,20 +325,6 @@ class Pipeline:
         search = partial(self._store.keyword_search, scorer.terms, where=scorer.where)
         with trace.stage("keyword") as stage:
             return _leg(search, depth, passages, stage) if scorer.terms else {}
-
-    def _complete(
-        self, vector: dict[Key, float], keyword: dict[Key, float], scorer: PassageScorer
-    ) -> int:
-        """Give each leg its scores of passages that only the other found."""
-        no_vector = sorted(keyword.keys() - vector.keys(), key=str)
-        no_keyword = sorted(vector.keys() - keyword.keys(), key=str)
-        if no_vector and scorer.vector is not None:
-            more = self._store.vector_search(scorer.vector, len(no_vector), among=no_vector)
-            vector.update((match.key, match.score) for match in more)
-        if no_keyword and scorer.terms:
-            more = self._store.keyword_search(scorer.terms, len(no_keyword), among=no_keyword)
-            keyword.update((match.key, match.score) for match in more)
-        return len(no_vector) + len(no_keyword)
 
     def _cross_encode(self, query: Query, hits: list[Candidate], trace: Trace) -> list[Candidate]:
         with trace.stage("cross_encoder") as stage:

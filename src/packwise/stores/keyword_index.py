@@ -243,7 +243,7 @@ class KeywordIndex:
 
     def _scores_in(self, table: TermTable, rows: Rows, weights: Mapping[str, float]) -> Scores:
         scores = np.zeros(len(rows), dtype=np.float64)
-        if len(rows) == 0:
+        if len(rows) == 0 or not weights:
             return scores
         positions, sizes = table.spans(rows)
         hashes = table.hashes[positions]

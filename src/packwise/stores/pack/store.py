@@ -120,6 +120,7 @@ class PackStore(BuildableStore, KnowledgeReader):
         self._loaded: LoadedIndex | None = None
         self._languages = LanguageCounts()
         self._seen: tuple[Any, PackState | None] = (None, None)
+        self._pinned = threading.local()
 
     def languages(self) -> Mapping[str, int]:
         with self.snapshot() as (connection, state):
@@ -343,10 +344,29 @@ class PackStore(BuildableStore, KnowledgeReader):
         self._loaded = None
 
     @contextmanager
+    def one_state(self) -> Generator[None]:
+        with self._searching() as (connection, index):
+            if self._pinned_view() is not None:
+                yield
+                return
+            self._pinned.view = connection, self._state(connection), index
+            try:
+                yield
+            finally:
+                self._pinned.view = None
+
+    def _pinned_view(self) -> tuple[sqlite3.Connection, PackState, LoadedIndex] | None:
+        """What ``one_state`` holds for this thread."""
+        return getattr(self._pinned, "view", None)
+
+    @contextmanager
     def snapshot(
         self, seconds: float | None = None
     ) -> Generator[tuple[sqlite3.Connection, PackState]]:
         """One state of the pack, for as long as it is held, or for some seconds."""
+        if (pinned := self._pinned_view()) is not None:
+            yield pinned[0], pinned[1]
+            return
         with self._connections.snapshot() as connection:
             if seconds is None:
                 yield connection, self._state(connection)
@@ -366,6 +386,9 @@ class PackStore(BuildableStore, KnowledgeReader):
     @contextmanager
     def _searching(self) -> Generator[tuple[sqlite3.Connection, LoadedIndex]]:
         """One state of the pack together with its indexes."""
+        if (pinned := self._pinned_view()) is not None:
+            yield pinned[0], pinned[2]
+            return
         for attempt in range(_ATTEMPTS):
             with self.snapshot() as (connection, state):
                 index = self._index(connection, state.index, attempt == _ATTEMPTS - 1)
@@ -435,5 +458,4 @@ def _reader(state: PackState) -> Callable[[Sequence[Any]], tuple[int, Passage]]:
 def _matches(
     index: LoadedIndex, rows: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[Match]:
-    keys = index.keys[rows].tolist()
-    return [Match(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]
+    return list(map(Match, index.keys[rows].tolist(), scores.tolist()))
