@@ -40,7 +40,8 @@ from packwise.packs.installed import install
 from packwise.packs.pack_file import write_pack_file
 from packwise.stores.locate import pack_folder
 from packwise.stores.pack import checksums, index, seal
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 DIM = 16
 GENERATIONS = ("1", "2")

@@ -15,7 +15,8 @@ from packwise.stores.pack.database import connect_writer, migrate, schema_versio
 from packwise.stores.pack.folder import PackFolder
 from packwise.stores.pack.manifest import read_manifest
 from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, SchemaMigration
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 NOTE = make("note", "A note.")
 

@@ -9,7 +9,8 @@ import pytest
 from store_world import DIM, EMBEDDER, fill, keyword, make, vectors_of
 
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
-from packwise.stores.pack.store import create_or_open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack
+from packwise.stores.pack.validation import validate
 
 NOTE = make("note", "A first part.", "A second part.")
 OTHER = {"embedder": "other", "embedder_version": "other-1", "dim": 8}

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,15 +52,13 @@ from packwise.stores.pack.index import (
     open_index,
     sealed_parts,
 )
-from packwise.stores.pack.index_writer import rebuild_index
 from packwise.stores.pack.queries import PackKnowledge, batches, counts, marks
 from packwise.stores.pack.rows import passage_query, read_document, read_passage, read_summary
 from packwise.stores.pack.seal import DamagedIndex, ForeignIndex
-from packwise.stores.pack.validation import validate
 from packwise.stores.pack.vectors import cosines, rounded
-from packwise.stores.pack.writer import PackWriter
 
-__all__ = ["PackStore", "create_or_open_pack", "open_pack", "validate"]
+if TYPE_CHECKING:
+    from packwise.stores.pack.writer import PackWriter
 
 _OPENING_SECONDS = 60.0
 """What opening may take: a crafted database can make SQLite count for years."""
@@ -337,6 +335,8 @@ class PackStore(BuildableStore, KnowledgeReader):
         raise AssertionError("no index was opened")
 
     def _writer(self, embedder: EmbedderIdentity, allow_mismatch: bool) -> PackWriter:
+        from packwise.stores.pack.writer import PackWriter  # Readers need none of it.
+
         return PackWriter(self._folder, embedder, allow_mismatch=allow_mismatch)
 
     def close(self) -> None:
@@ -412,6 +412,8 @@ class PackStore(BuildableStore, KnowledgeReader):
             if index is None:
                 if not insist and not self._is_current(generation):
                     return None
+                from packwise.stores.pack.index_writer import rebuild_index
+
                 index = rebuild_index(connection, self._folder, generation)
             self._loaded = index
             return index
