@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import nsmallest
+from heapq import nlargest
 from typing import Any
 
 from packwise.language.analyzer import terms as index_terms
@@ -279,7 +279,10 @@ class _RankFlow:
         self._reached.update(best)
 
     def _seeds(self, most: int) -> list[Key]:
-        return nsmallest(most, self._base, key=lambda key: (-self._final(key), str(key)))
+        final = self._base | {key: bonus.final for key, bonus in self.bonuses.items()}
+        least = min(nlargest(most, final.values()), default=0.0)
+        best = [key for key, value in final.items() if value >= least]
+        return sorted(best, key=lambda key: (-final[key], str(key)))[:most]
 
     def _surroundings(self, seeds: Sequence[Key], places: int) -> dict[Key, Surroundings]:
         """What surrounds these passages, read once each; deleted ones are left out."""

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -38,7 +37,6 @@ from packwise.retrieval.copies import DistinctPassages
 from packwise.retrieval.fusion import (
     PassageScorer,
     Weights,
-    best_first,
     confidence,
     leg_weights,
     merged,
@@ -48,7 +46,7 @@ from packwise.retrieval.ranking import Ranking
 from packwise.retrieval.reranking import blend_pagerank, cross_encode, mmr
 from packwise.settings import Settings
 from packwise.stores import bm25, languages
-from packwise.stores.base import HasStates, Key, Match, Store, TermStatistics, supports
+from packwise.stores.base import Key, Match, Store, TermStatistics, one_state
 from packwise.stores.name_graph import name_graph
 from packwise.trace import Stage, Trace
 
@@ -105,7 +103,6 @@ class Pipeline:
         profile: Callable[[], Profile | None] = lambda: None,
     ) -> None:
         self._store = store
-        self._one_state = store.one_state if supports(store, HasStates) else nullcontext
         self._spread_parameters = spread_parameters
         self._profile = profile
         self._calibration = calibration or default_calibration()
@@ -129,7 +126,7 @@ class Pipeline:
     def search(self, query: Query) -> Ranking:
         """The ``query.k`` best passages. Raises ``UsageError`` on an invalid query."""
         check(query)
-        with self._one_state():
+        with one_state(self._store):
             return self._cached(query) if self._cache.enabled else self._search(query)
 
     def _cached(self, query: Query) -> Ranking:
@@ -388,10 +385,17 @@ class Pipeline:
             stage.note(**flow.notes())
             if not flow.bonuses:
                 return hits
-            for bonus in flow.bonuses:
-                known = listed.get(bonus.key) or scorer.found(bonus.key)
-                listed[bonus.key] = replace(known, graph=bonus.value, final=bonus.final)
-        return _candidates(best_first(listed), most, passages)
+            gained = {bonus.key: bonus for bonus in flow.bonuses}
+            final = pool | {key: bonus.final for key, bonus in gained.items()}
+            ordered = sorted(final, key=lambda key: (-final[key], str(key)))
+
+        def scores_of(key: Key) -> Scores:
+            known = listed.get(key) or scorer.found(key)
+            bonus = gained.get(key)
+            return replace(known, graph=bonus.value, final=bonus.final) if bonus else known
+
+        kept = passages.first(ordered, most)
+        return [Candidate(key, passages[key], scores_of(key)) for key in kept]
 
     def _blend_pagerank(self, hits: list[Candidate], notes: dict[str, object]) -> list[Candidate]:
         info = self._store.info()

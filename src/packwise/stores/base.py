@@ -7,7 +7,7 @@ through a ``Writer``. It knows nothing about questions, fusion or budgets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
@@ -153,6 +153,11 @@ class HasStates(Protocol):
     def one_state(self) -> AbstractContextManager[None]:
         """Let all calls of this thread see one state of the store until the block ends."""
         ...
+
+
+def one_state(store: object) -> AbstractContextManager[None]:
+    """Let all calls of this thread see one state of a store until the block ends, if it can."""
+    return store.one_state() if supports(store, HasStates) else nullcontext()
 
 
 @runtime_checkable
