@@ -30,6 +30,17 @@ def test_contexts_are_timed_cold_warm_and_by_the_baseline(notes_pack):
     assert figures["cold_over_warm"] > 0.0
 
 
+def test_searches_are_timed_by_stage_and_by_the_processor(notes_pack):
+    given = ["search", str(notes_pack), "--queries", "3", "--json"]
+    result = CliRunner().invoke(bench, given)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.output)
+    assert figures["searches"] == 3
+    times = figures["latency_ms"]
+    assert times["all but embed"]["p50"] < times["all"]["p50"] + times["keyword"]["p50"]
+    assert times["processor time"]["p50"] > 0.0
+
+
 def test_cold_means_that_no_result_is_cached():
     keywords("what is a bench?")
     assert keywords.cache_info().currsize > 0

@@ -81,6 +81,7 @@ _IDENTIFIER = re.compile(
 )
 _MAX_LENGTH = 64
 _LONGEST_KNOWN = 40
+_AROUND_WORDS = ".,;:!?\"'()[]{}<>*`"
 _PHRASAL = re.compile(r"\b([a-z]{3,20}) (up|in|out|off|on|down|back|over)\b")
 _HYPHENATED = re.compile(r"(?<![\w-])[a-z]{1,20}-[a-z]{2,20}(?![\w-])")
 _MOST_JOINED = 2000
@@ -118,6 +119,9 @@ def _token_terms(token: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...
     """The terms of a text without spaces, and the identifiers in it."""
     if lang in ("", "en") and token.isascii():
         folded = token.lower()
+        word = folded.strip(_AROUND_WORDS)
+        if word.isalnum():
+            return (() if word in STOP_WORDS else (_english(word),)), ()
         words = (word for word in _PLAIN_WORD.findall(folded) if word not in STOP_WORDS)
         return tuple(map(_english, words)), _identifiers(folded)
     found = list[str]()
@@ -198,6 +202,7 @@ def pairs(characters: list[str]) -> list[str]:
     return [first + second for first, second in itertools.pairwise(characters)]
 
 
+@lru_cache(maxsize=65536)
 def _english(word: str) -> str:
     for apostrophe in ("'", "’"):
         if word.endswith(f"{apostrophe}s"):
