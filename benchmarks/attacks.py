@@ -50,7 +50,8 @@ from packwise.retrieval.profile import RULES as PROFILE_RULES
 from packwise.retrieval.profile import load_profile
 from packwise.stores.locate import pack_folder
 from packwise.stores.pack import checksums, index, seal
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 DIM = 16
 GENERATIONS = ("1", "2")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from packwise.evaluation.scale import (
+    BARE,
     BuildFigures,
     ScaleFigures,
     SearchFigures,
@@ -54,6 +55,7 @@ _ROWS: tuple[tuple[str, Callable[[ScaleFigures], str]], ...] = (
     ("vector leg, p50 / p95 ms", lambda one: _pair(one, "vector")),
     ("keyword leg, p50 / p95 ms", lambda one: _pair(one, "keyword")),
     ("graph ranking, p50 / p95 ms", lambda one: _pair(one, "graph")),
+    ("usearch and tantivy alone, p50 / p95 ms", lambda one: _pair(one, BARE)),
     ("memory of searching", lambda one: _mb(one.search.memory_bytes)),
 )
 
@@ -305,7 +307,9 @@ def _seconds(build: BuildFigures) -> str:
 
 
 def _pair(one: ScaleFigures, stage: str) -> str:
-    p50, p95 = one.search.latency_ms.get(stage, (0.0, 0.0))
+    if stage not in one.search.latency_ms:
+        return "-"
+    p50, p95 = one.search.latency_ms[stage]
     return f"{p50:.1f} / {p95:.1f}"
 
 

@@ -33,7 +33,7 @@ from packwise.packs.installed import install
 from packwise.packs.remembered_sources import sources_to_update
 from packwise.stores.locate import pack_folder
 from packwise.stores.pack import index
-from packwise.stores.pack.store import validate
+from packwise.stores.pack.validation import validate
 
 
 class MadeUpEmbedder:

@@ -38,7 +38,7 @@ from packwise.retrieval.pipeline import Pipeline
 from packwise.retrieval.profile import GaugedEmbedder, Profile, load_profile
 from packwise.retrieval.ranking import Ranking
 from packwise.settings import Settings
-from packwise.stores.base import Store, StoreInfo
+from packwise.stores.base import Store, StoreInfo, one_state
 from packwise.stores.checks import check_store_embedder
 from packwise.stores.locate import open_store
 
@@ -229,24 +229,25 @@ class Library:
         settings = self._settings
         reranked = (rerank or settings.reranker) != "off"
         k = settings.rerank_topk if reranked else settings.context_candidates
-        ranking = self.search(
-            question,
-            k,
-            mode=mode,
-            fusion=fusion,
-            where=where,
-            graph=graph,
-            rerank=rerank,
-            depth=settings.context_depth,
-        )
-        packed = pack(
-            question,
-            ranking.hits,
-            store=self._store,
-            settings=settings,
-            budget=budget,
-            policy=policy,
-        )
+        with one_state(self._store):
+            ranking = self.search(
+                question,
+                k,
+                mode=mode,
+                fusion=fusion,
+                where=where,
+                graph=graph,
+                rerank=rerank,
+                depth=settings.context_depth,
+            )
+            packed = pack(
+                question,
+                ranking.hits,
+                store=self._store,
+                settings=settings,
+                budget=budget,
+                policy=policy,
+            )
         for line in ranking.trace.degraded:
             _log.warning("%s", line)
         packed.save_trace(settings, ranking.trace)

@@ -7,8 +7,14 @@ from click.testing import CliRunner
 
 from packwise.cli import bench as commands
 from packwise.cli.bench import bench
+from packwise.cli.bench_scale import _ratio
 from packwise.context.quality import keywords
 from packwise.errors import UsageError
+from packwise.evaluation import scale
+from packwise.evaluation.synthetic import SyntheticDocuments, SyntheticEmbedder, questions
+from packwise.packs.build import build_pack
+from packwise.stores.pack import index as pack_index
+from packwise.stores.pack.validation import validate
 
 
 def test_contexts_are_timed_cold_warm_and_by_the_baseline(notes_pack):
@@ -22,6 +28,17 @@ def test_contexts_are_timed_cold_warm_and_by_the_baseline(notes_pack):
     context = times["search"]["p50"] + times["packing, cold"]["p50"]
     assert abs(times["context"]["p50"] - context) < context / 2
     assert figures["cold_over_warm"] > 0.0
+
+
+def test_searches_are_timed_by_stage_and_by_the_processor(notes_pack):
+    given = ["search", str(notes_pack), "--queries", "3", "--json"]
+    result = CliRunner().invoke(bench, given)
+    assert result.exit_code == 0, result.output
+    figures = json.loads(result.output)
+    assert figures["searches"] == 3
+    times = figures["latency_ms"]
+    assert times["all but embed"]["p50"] < times["all"]["p50"] + times["keyword"]["p50"]
+    assert times["processor time"]["p50"] > 0.0
 
 
 def test_cold_means_that_no_result_is_cached():
@@ -46,3 +63,14 @@ def test_growth_is_measured_and_drawn(tmp_path):
     assert {"vector", "keyword", "graph", "all but embed"} <= large["search"]["latency_ms"].keys()
     picture = ElementTree.parse(chart).getroot()
     assert len(picture.findall(".//{*}polyline")) == 6
+
+
+def test_a_search_is_compared_with_usearch_and_tantivy_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(pack_index, "EXACT_LIMIT", 8)
+    pack = tmp_path / "pack"
+    build_pack(SyntheticDocuments(3), pack, embedder=SyntheticEmbedder())
+    latency = scale._search(str(pack), questions(12, 3)).latency_ms
+    assert 0.0 < latency[scale.BARE][0] < latency["all but embed"][0]
+    assert float(_ratio(latency, scale.BARE)) > 1.0
+    assert _ratio({"all but embed": (1.0, 2.0)}, scale.BARE) == "-"
+    assert validate(pack) == []

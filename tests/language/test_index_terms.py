@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from packwise.language import analyzer
 from packwise.language.analyzer import STOP_WORDS, terms
 
 
@@ -135,6 +136,19 @@ def test_any_text_has_terms_that_are_clean_and_the_same_each_time(text):
 @given(st.lists(st.from_regex(r"[a-z]{1,12}", fullmatch=True), max_size=20))
 def test_plain_words_have_the_terms_of_each_alone(words):
     assert terms(" ".join(words)) == [term for word in words for term in terms(word)]
+
+
+_SIGNS = st.sampled_from(" \n\t._:>-'’aAbzisthe09—é中国ก เ\u0301İﬁ\u00a0\u3000ςΣйßक़")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(st.one_of(_SIGNS, st.characters(exclude_categories=["Cs"])), max_size=60),
+    st.sampled_from(["", "en", "de", "tr", "zh"]),
+)
+def test_a_text_has_the_terms_that_reading_it_in_one_piece_gives(text, lang):
+    words, identifiers = analyzer._token_terms(text, lang)
+    assert terms(text, lang) == [*words, *identifiers]
 
 
 def test_another_process_finds_the_same_terms():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from packwise.language import sentences as rules
 from packwise.language.sentences import sentence_spans
 
 
@@ -116,3 +117,18 @@ def test_spans_are_ordered_trimmed_apart_and_hold_all_but_white_space(text):
 def test_no_sentence_reaches_over_a_blank_line(before, after):
     text = f"{before}\n\n{after}"
     assert all(not (a < len(before) and b > len(before) + 2) for a, b in sentence_spans(text))
+
+
+_STOPS = "approximately Dr. e.g. The Inc trans. messrs. prof lineages. Winter. 12. J. (citation."
+_MORE_STOPS = "bc. universal.The universal. “The a. nr. 5 ... !! \n \n\n - x [1] generation.”"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([*_STOPS.split(), *_MORE_STOPS.split(" "), ""]), max_size=16))
+@example(["approximately.", "The", "lineages.", "Winter."])
+def test_a_stop_after_a_long_word_needs_no_rules(pieces):
+    text = " ".join(pieces)
+    spans = sentence_spans(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rules, "_LONG_WORD", len(text))
+        assert sentence_spans(text) == spans

@@ -19,7 +19,8 @@ from packwise.packs.installed import install, installed_packs, remove
 from packwise.packs.skill import write_skill
 from packwise.stores import replacing
 from packwise.stores.locate import installed, pack_folder
-from packwise.stores.pack.store import open_pack, validate
+from packwise.stores.pack.store import open_pack
+from packwise.stores.pack.validation import validate
 
 
 @pytest.fixture

@@ -30,7 +30,8 @@ from packwise.packs.pack_file import opened, write_pack_file
 from packwise.packs.release import content_hash, difference, parse_version
 from packwise.packs.signing import make_key, sign
 from packwise.stores.locate import installed
-from packwise.stores.pack.store import open_pack, validate
+from packwise.stores.pack.store import open_pack
+from packwise.stores.pack.validation import validate
 
 
 @pytest.fixture(autouse=True)

@@ -85,15 +85,15 @@ def spent(pack, costs, ask) -> Costs:
 
 def test_a_search_stays_below_its_ceilings(pack, counted):
     costs = spent(pack, counted, lambda library, question: library.search(question, 10))
-    assert 0 < costs.statements <= 55
+    assert 0 < costs.statements <= 18
     assert 10 <= costs.passages <= 12
     assert 0 < costs.characters <= 20_000
-    assert 0 < costs.calls <= 15_000
+    assert 0 < costs.calls <= 11_000
 
 
 def test_a_context_stays_below_its_ceilings(pack, counted):
     costs = spent(pack, counted, lambda library, question: library.context(question, budget=1000))
-    assert 0 < costs.statements <= 90
+    assert 0 < costs.statements <= 25
     assert 0 < costs.passages <= 40
     assert 0 < costs.characters <= 66_000
-    assert 0 < costs.calls <= 36_000
+    assert 0 < costs.calls <= 28_000

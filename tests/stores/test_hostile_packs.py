@@ -20,7 +20,8 @@ from packwise.language.analyzer import terms
 from packwise.stores import records
 from packwise.stores.pack import index as pack_index
 from packwise.stores.pack import rows
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 NOTES = [make(f"note-{i:02}", f"Note number {i} on topic {i % 7}.") for i in range(40)]
 LIMIT = 20

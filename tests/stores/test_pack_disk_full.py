@@ -13,7 +13,8 @@ from packwise.errors import StoreFull
 from packwise.stores.durable import raise_if_full, writing
 from packwise.stores.pack import index
 from packwise.stores.pack.copy import copy_pack
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 SMALL = [make(f"small-{i}", f"A few words {i}.") for i in range(5)]
 

@@ -18,7 +18,8 @@ from packwise.language.analyzer import terms
 from packwise.stores.keyword_index import folder_of_links
 from packwise.stores.pack import index as pack_index
 from packwise.stores.pack import index_writer
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 from read_only import read_only
 
 NOTES = [make(f"note-{i:03}", f"Note number {i} on topic {i % 7}.") for i in range(60)]

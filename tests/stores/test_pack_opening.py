@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +12,18 @@ from store_world import DIM, EMBEDDER, fill, make, vectors_of
 
 from packwise.errors import NotAStore, StoreBusy, StoreError, StoreMissing
 from packwise.stores.pack import schema
-from packwise.stores.pack.database import connect_writer, migrate, schema_version, tables
+from packwise.stores.pack.database import (
+    connect_reader,
+    connect_writer,
+    migrate,
+    schema_version,
+    tables,
+)
 from packwise.stores.pack.folder import PackFolder
 from packwise.stores.pack.manifest import read_manifest
 from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA, MIGRATIONS, SchemaMigration
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 NOTE = make("note", "A note.")
 
@@ -276,3 +284,10 @@ def test_a_manifest_of_another_state_does_not_count(pack):
     with open_pack(pack) as store:
         assert store.info().passages == 1
     assert validate(pack) == ["manifest.json says passages 99, pack.sqlite 1"]
+
+
+def test_a_build_keeps_more_pages_in_memory_than_a_reader(pack):
+    folder = PackFolder(pack)
+    with closing(connect_writer(folder)) as writer, closing(connect_reader(folder)) as reader:
+        (more,), (usual,) = (c.execute("PRAGMA cache_size").fetchone() for c in (writer, reader))
+    assert more < 10 * usual < 0

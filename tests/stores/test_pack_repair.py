@@ -14,7 +14,8 @@ from packwise.errors import StoreDamaged, StoreError
 from packwise.language.analyzer import terms
 from packwise.stores.pack import checksums, index
 from packwise.stores.pack.repair import repair
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 NOTES = [
     make(

@@ -18,7 +18,8 @@ from packwise.stores.pack import index as pack_index
 from packwise.stores.pack import index_writer
 from packwise.stores.pack.copy import copy_pack
 from packwise.stores.pack.repair import repair
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 PEOPLE = ["Raoul Walsh", "Miriam Cooper", "Xenia Markov"]
 TITLES = ["Jump for Glory", "Blue Harbour", "Red Mill", "Blue Harbour (film)"]

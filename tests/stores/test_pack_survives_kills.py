@@ -14,7 +14,8 @@ from store_world import EMBEDDER, fill, make, vectors_of
 from packwise.errors import StoreMissing
 from packwise.language.analyzer import terms
 from packwise.stores.pack import index
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 pytestmark = pytest.mark.slow
 

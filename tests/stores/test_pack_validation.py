@@ -7,7 +7,8 @@ import pytest
 from store_world import fill, make
 
 from packwise.errors import StoreError
-from packwise.stores.pack.store import create_or_open_pack, open_pack, validate
+from packwise.stores.pack.store import create_or_open_pack, open_pack
+from packwise.stores.pack.validation import validate
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,10 +32,11 @@ def bench_scale(given: str, queries: int, chart: str | None, as_json: bool) -> N
     """Measure how building and searching grow with the number of passages.
 
     Documents and vectors are synthetic: no model is loaded. Each size is built, searched, built
-    again unchanged, and built again with one document changed. A build takes a few milliseconds
-    per passage and about 5 KB of disk.
+    again unchanged, and built again with one document changed. Above 5,000 passages a search is
+    also compared with usearch and tantivy called without Packwise. A build takes a few
+    milliseconds per passage and about 5 KB of disk.
     """
-    from packwise.evaluation.scale import ScaleFigures, growth_chart, measure
+    from packwise.evaluation.scale import BARE, ScaleFigures, growth_chart, measure
 
     sizes = [_size(part) for part in given.split(",")]
     if queries < 1:
@@ -66,8 +68,16 @@ def bench_scale(given: str, queries: int, chart: str | None, as_json: bool) -> N
     for stage in found[-1].search.latency_ms:
         pairs = [one.search.latency_ms.get(stage, (0.0, 0.0)) for one in found]
         rows.append((f"{stage}, p50 / p95", *(f"{p50:.2f} / {p95:.2f} ms" for p50, p95 in pairs)))
+    if any(BARE in one.search.latency_ms for one in found):
+        ratios = [_ratio(one.search.latency_ms, BARE) for one in found]
+        rows.append(("search / usearch and tantivy, p50", *ratios))
     headings = ("what", *(f">{part.strip()}" for part in given.split(",")))
     print_table("growth with the number of passages", headings, rows)
+
+
+def _ratio(latency: Mapping[str, tuple[float, float]], bare: str) -> str:
+    """How many times as long as without Packwise a search takes."""
+    return f"{latency['all but embed'][0] / latency[bare][0]:.1f}" if bare in latency else "-"
 
 
 def _bytes(count: int | None) -> str:

@@ -112,7 +112,7 @@ def _language_list(documents: Mapping[str, int]) -> str:
 def validate(pack: str, as_json: bool) -> None:
     """Check all of PACK; the exit code is 1 when something is wrong."""
     from packwise.packs.installed import release_problems
-    from packwise.stores.pack.store import validate as find_problems
+    from packwise.stores.pack.validation import validate as find_problems
 
     problems = find_problems(pack_folder(pack)) or release_problems(pack_folder(pack))
     if as_json:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,12 +24,16 @@ from packwise.evaluation.synthetic import (
     SyntheticEmbedder,
     questions,
 )
+from packwise.language.analyzer import terms
 from packwise.machine import peak_memory_bytes
 from packwise.settings import Settings
+from packwise.stores.pack.folder import KEYWORDS
+from packwise.stores.pack.vectors import EXPANSION_SEARCH, GRAPH_FILE
 
 if TYPE_CHECKING:
     from packwise.library import Library
 
+BARE = "usearch and tantivy alone"
 _WARM_UP = 10
 _RUNS = 3
 _T = TypeVar("_T")
@@ -47,7 +53,8 @@ class BuildFigures:
 @dataclass(frozen=True, slots=True)
 class SearchFigures:
     """What opening a pack and searching it cost. ``latency_ms`` has the 50th and the 95th
-    percentile of each stage; ``memory_bytes`` is what the process grew by."""
+    percentile of each stage, and where the pack has a graph those of usearch and tantivy called
+    without Packwise, as ``BARE``; ``memory_bytes`` is what the process grew by."""
 
     open_seconds: float
     first_query_seconds: float
@@ -129,6 +136,10 @@ def _search(place: str, asked: Sequence[str]) -> SearchFigures:
         size = library.info().size_bytes
     series = {name: [row.get(name, 0.0) for row in rows] for name in rows[0]}
     series["all but embed"] = [sum(row.values()) - row.get("embed", 0.0) for row in rows]
+    memory = _grown(before, peak_memory_bytes())
+    graphs = sorted(Path(place).glob(f"index/*/{GRAPH_FILE}"))
+    if graphs:
+        series[BARE] = _bare(graphs[-1].parent, asked[_WARM_UP:], embedder)
     latency = {
         name: (
             round(float(np.percentile(values, 50)), 3),
@@ -141,9 +152,40 @@ def _search(place: str, asked: Sequence[str]) -> SearchFigures:
         round(first - opened, 3),
         round(cpu, 3),
         latency,
-        _grown(before, peak_memory_bytes()),
+        memory,
         size,
     )
+
+
+def _bare(folder: Path, asked: Sequence[str], embedder: SyntheticEmbedder) -> list[float]:
+    """The milliseconds that usearch and tantivy take for ten passages each, question by question,
+    the best of some runs."""
+    import tantivy
+    from usearch.index import Index
+
+    graph = Index.restore(str(folder / GRAPH_FILE), view=True)
+    assert graph is not None
+    graph.expansion_search = EXPANSION_SEARCH
+    best: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="packwise-scale-") as scratch:
+        # tantivy writes a lock file into the folder that it opens.
+        shutil.copytree(folder / KEYWORDS, scratch, dirs_exist_ok=True)
+        index = tantivy.Index.open(scratch)
+        searcher = index.searcher()
+        for question in asked:
+            vector, words = embedder.embed_query(question), terms(question, "en")
+            times: list[float] = []
+            for _ in range(_RUNS):
+                started = time.perf_counter()
+                graph.search(vector, 10, threads=1)
+                queries = (
+                    tantivy.Query.term_query(index.schema, "terms", word, "freq") for word in words
+                )
+                either = [(tantivy.Occur.Should, query) for query in queries]
+                searcher.search(tantivy.Query.boolean_query(either), 10, count=False)
+                times.append(1000.0 * (time.perf_counter() - started))
+            best.append(min(times))
+    return best
 
 
 def _timings(library: Library, question: str) -> dict[str, float]:

@@ -80,6 +80,8 @@ _IDENTIFIER = re.compile(
     r"(?<!\w)(?:[^\W\d]\w*+(?:(?:\.|::|->)[^\W\d]\w*+)++|(?=[^\W_]*+_)(?=_*+[^\W_])\w++)"
 )
 _MAX_LENGTH = 64
+_LONGEST_KNOWN = 40
+_AROUND_WORDS = ".,;:!?\"'()[]{}<>*`"
 _PHRASAL = re.compile(r"\b([a-z]{3,20}) (up|in|out|off|on|down|back|over)\b")
 _HYPHENATED = re.compile(r"(?<![\w-])[a-z]{1,20}-[a-z]{2,20}(?![\w-])")
 _MOST_JOINED = 2000
@@ -103,21 +105,41 @@ def terms(text: str, lang: str = "") -> list[str]:
 
 
 def _terms(text: str, lang: str) -> list[str]:
-    if lang in ("", "en") and text.isascii():
-        folded = text.lower()
-        found = [_english(word) for word in _PLAIN_WORD.findall(folded) if word not in STOP_WORDS]
-    else:
-        found = list[str]()
-        folded = lower(text, lang)
-        for at, part in enumerate(_UNSPACED.split(folded)):
-            if at % 2:
-                found.extend(pairs(_CLUSTER.findall(part)))
-            else:
-                for word in _WORD.findall(part):
-                    found.extend(_word_terms(word, lang))
-        folded = strip_accents(folded)
-    found.extend(name[:_MAX_LENGTH] for name in _IDENTIFIER.findall(folded) if len(name) > 2)
-    return found
+    found, names = list[str](), list[str]()
+    # No term reaches across a space, and most of what stands between two has been read before.
+    for token in text.split():
+        read = _known_token_terms if len(token) <= _LONGEST_KNOWN else _token_terms
+        words, identifiers = read(token, lang)
+        found += words
+        names += identifiers
+    return found + names
+
+
+def _token_terms(token: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The terms of a text without spaces, and the identifiers in it."""
+    if lang in ("", "en") and token.isascii():
+        folded = token.lower()
+        word = folded.strip(_AROUND_WORDS)
+        if word.isalnum():
+            return (() if word in STOP_WORDS else (_english(word),)), ()
+        words = (word for word in _PLAIN_WORD.findall(folded) if word not in STOP_WORDS)
+        return tuple(map(_english, words)), _identifiers(folded)
+    found = list[str]()
+    folded = lower(token, lang)
+    for at, part in enumerate(_UNSPACED.split(folded)):
+        if at % 2:
+            found.extend(pairs(_CLUSTER.findall(part)))
+        else:
+            for word in _WORD.findall(part):
+                found.extend(_word_terms(word, lang))
+    return tuple(found), _identifiers(strip_accents(folded))
+
+
+_known_token_terms = lru_cache(maxsize=65536)(_token_terms)
+
+
+def _identifiers(folded: str) -> tuple[str, ...]:
+    return tuple(name[:_MAX_LENGTH] for name in _IDENTIFIER.findall(folded) if len(name) > 2)
 
 
 def joined_verbs(text: str) -> list[str]:
@@ -189,7 +211,6 @@ def _english(word: str) -> str:
     return _stemmer("english").stemWord(word[:_MAX_LENGTH])
 
 
-@lru_cache(maxsize=65536)
 def _word_terms(word: str, lang: str) -> tuple[str, ...]:
     """The terms of one word in small letters, in a text of a language."""
     script = script_of(word[0]) if not word[0].isdigit() else "latin"

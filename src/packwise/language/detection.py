@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, cast
 
 from packwise.documents import BlockKind, Document
@@ -77,6 +77,8 @@ def detect(text: str) -> str:
 
 def main_script(text: str) -> str:
     """The script that most of a text is written in; empty without letters."""
+    if text.isascii():
+        return "latin" if any(map(str.isalpha, text)) else ""
     scripts = Counter(script_of(character) for character in text if character.isalpha())
     del scripts[""]
     for script, weight in _HEAVY.items():
@@ -135,11 +137,16 @@ def question_language(question: str, held: Mapping[str, int]) -> str:
 
     Where several are possible, all of them with spaces between, as ``terms`` takes them.
     """
+    return _question_language(question, tuple(held.items()))
+
+
+@lru_cache(maxsize=256)
+def _question_language(question: str, held: tuple[tuple[str, int], ...]) -> str:
     script = main_script(question) or "latin"
-    total = sum(held.values())
+    total = sum(count for _, count in held)
     possible = [
         code or "en"
-        for code, count in sorted(held.items(), key=lambda item: (-item[1], item[0]))
+        for code, count in sorted(held, key=lambda item: (-item[1], item[0]))
         if _script_of_language(code) == script and (code or count >= _UNKNOWN_SHARE * total)
     ]
     possible = list(dict.fromkeys(possible))
@@ -152,6 +159,7 @@ def question_language(question: str, held: Mapping[str, int]) -> str:
     return " ".join(sorted(possible, key=lambda code: -votes[code])[:_MOST_CANDIDATES])
 
 
+@lru_cache(maxsize=256)
 def guess(question: str) -> str:
     """The most likely language of a short text by its script and function words; empty if that
     is not clear."""

@@ -152,7 +152,7 @@ def names_in(text: str, lang: str = "") -> list[Name]:
     masked = [match.span() for match in _NOT_TEXT.finditer(text)] if may_hold_urls else []
     found = list(_identifiers(text, masked))
     taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
-    runs = (run.span() for run in _runs().finditer(text))
+    runs = (run.span() for run in _runs(text.isascii()).finditer(text))
     nouns = lang == "de"
     names = (name for start, end in runs for name in _split_run(text, start, end, nouns))
     found.extend(name for name in names if taken.free(name.start, name.end))
@@ -294,11 +294,12 @@ def _bare(word: str) -> str:
     return word.replace("'", "").replace("’", "")
 
 
-@lru_cache(maxsize=1)
-def _runs() -> re.Pattern[str]:
-    """Capitalised words in a row, with the small words that link them."""
+@lru_cache(maxsize=2)
+def _runs(plain: bool) -> re.Pattern[str]:
+    """Capitalised words in a row, with the small words that link them. The pattern for a text in
+    ASCII takes a twentieth of the time to make, which a first question waits for."""
     # Groups repeat a bounded number of times: unbounded ones take quadratic time.
-    capital = f"[{''.join(filter(str.istitle, map(chr, range(0x10000))))}]"
+    capital = f"[{''.join(filter(str.istitle, map(chr, range(0x80 if plain else 0x10000))))}]"
     word = (
         rf"(?:(?:{capital}\.){{1,8}}+(?:{capital}(?![^\W_]))?+"
         rf"|(?:{_ABBREVIATIONS})\.(?=[ \n]{capital})"

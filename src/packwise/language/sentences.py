@@ -28,6 +28,9 @@ _CANDIDATE = re.compile(
     """,
     re.VERBOSE,
 )
+# A full stop after a word that is longer than any abbreviation, before a capital.
+_LONG_WORD = 7
+_PLAIN_STOP = re.compile(rf"[A-Za-z]{{{_LONG_WORD}}}\. (?=[A-Z])")
 _AHEAD = re.compile(r"\s*+[\s\"'“‘«‹(\[{*_`¿¡•–—-]*+")
 _SPACE = re.compile(r"\s*+")
 _WORD = re.compile(r"[^\W\d_]{1,16}(?:['’][^\W\d_]{1,4})?(?![\w.])")
@@ -90,6 +93,10 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     position = 0
     while mark := _MARK.search(text, position):
         position = mark.end()
+        if position - begin > _LONG_WORD and _PLAIN_STOP.match(text, position - 1 - _LONG_WORD):
+            spans.append((begin, position))
+            begin = position + 1
+            continue
         match = _CANDIDATE.match(text, mark.start())
         if match is None:
             continue

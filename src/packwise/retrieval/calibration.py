@@ -266,30 +266,32 @@ def _of_texts(
     hits: Sequence[Candidate],
 ) -> dict[str, float]:
     """Which words of the question the first passages hold, and which they lack."""
-    passages: list[set[str]] = []
+    names = [term for match in _NAME.finditer(question) for term in terms(match[0], lang)]
+    wanted = {*shares, *names}
+    asked_pairs = set(itertools.pairwise(asked))
     pairs: set[tuple[str, str]] = set()
+    passages: list[set[str]] = []
     sentences: list[list[set[str]]] = []
     for hit in hits:
         spoken = hit.passage.lang
-        headings = set(terms(" ".join((hit.passage.doc_title, *hit.passage.section_path)), spoken))
+        headings = terms(" ".join((hit.passage.doc_title, *hit.passage.section_path)), spoken)
+        above = wanted.intersection(headings)
         text = hit.passage.text[:_MOST_CHARACTERS]
         words: list[str] = []
         own: list[set[str]] = []
         for start, end in sentence_spans(text):
             held = terms(text[start:end], spoken)
-            words.extend(held)
-            own.append(headings.union(held))
-        passages.append(headings.union(words))
-        sentences.append(own or [headings])
-        pairs.update(itertools.pairwise(words))
+            words += held
+            own.append(above | wanted.intersection(held))
+        passages.append(above.union(*own))
+        sentences.append(own or [above])
+        pairs |= asked_pairs.intersection(itertools.pairwise(words))
 
     def share(held: set[str]) -> float:
         return sum(value for term, value in shares.items() if term in held)
 
     best = max((s for own in sentences for s in own), key=share)
     first = passages[0]
-    names = [term for match in _NAME.finditer(question) for term in terms(match[0], lang)]
-    asked_pairs = set(itertools.pairwise(asked))
     return {
         "held": share(first),
         "held_best": max(share(held) for held in passages),
@@ -299,7 +301,7 @@ def _of_texts(
         "names": float(min(_MOST_NAMES, len(names))),
         "names_missing": float(min(_MOST_MISSING, sum(n not in best for n in names))),
         "names_missing_first": float(min(_MOST_MISSING, sum(n not in first for n in names))),
-        "phrases": len(asked_pairs & pairs) / max(1, len(asked_pairs)),
+        "phrases": len(pairs) / max(1, len(asked_pairs)),
     }
 
 

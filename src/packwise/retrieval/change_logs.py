@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from packwise.candidates import Candidate
 from packwise.documents import Passage
@@ -34,11 +35,16 @@ _VERSION = re.compile(r"\bv?\d+\.\d+")
 
 def is_unasked_change_log(question: str, passage: Passage) -> bool:
     """Whether a passage lists what changed in a version, and the question does not ask for that."""
-    if _ASKED_FOR.search(question):
-        return False
-    names = (*passage.document.split("/"), passage.doc_title, *passage.section_path)
+    return not _ASKED_FOR.search(question) and _is_change_log(
+        passage.document, passage.doc_title, passage.section_path
+    )
+
+
+@lru_cache(maxsize=1024)
+def _is_change_log(document: str, title: str, path: tuple[str, ...]) -> bool:
+    names = (*document.split("/"), title, *path)
     return any(map(_CHANGE_LOG.fullmatch, names)) or (
-        bool(_VERSION.search(passage.header)) and any(map(_MAY_BE_CHANGE_LOG.fullmatch, names))
+        bool(_VERSION.search("".join(path[-1:]))) and any(map(_MAY_BE_CHANGE_LOG.fullmatch, names))
     )
 
 

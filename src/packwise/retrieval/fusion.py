@@ -28,7 +28,7 @@ from packwise.models.base import Embedder, Vectors
 from packwise.retrieval.profile import LegProfile, Profile
 from packwise.settings import Settings
 from packwise.stores import bm25
-from packwise.stores.base import DirectScores, Key, Store
+from packwise.stores.base import DirectScores, Key, Store, supports
 from packwise.stores.languages import question_terms, visible_statistics
 
 # What an intent adds to the share of the keyword leg, and to the number of candidates.
@@ -228,8 +228,7 @@ class PassageScorer:
     _direct: DirectScores | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        # Asked once: whether an object has a protocol's methods takes a while to find out.
-        self._direct = self.store if isinstance(self.store, DirectScores) else None
+        self._direct = self.store if supports(self.store, DirectScores) else None
 
     @classmethod
     def of_question(
@@ -278,14 +277,23 @@ class PassageScorer:
             return keys, near[there], words[there]
         cosines: dict[Key, float] = {}
         if self.vector is not None:
-            matches = self.store.vector_search(self.vector, len(keys), self.where, keys)
-            cosines = {match.key: match.score for match in matches}
+            cosines = self._near(self.vector, keys)
             keys = list(cosines)
         found = self._keyword(keys, terms)
         if self.vector is None:
             keys = list(found)
         near = [cosines.get(key, 0.0) for key in keys]
         return keys, np.array(near), np.array([found.get(key, 0.0) for key in keys])
+
+    def complete(self, vector: dict[Key, float], keyword: dict[Key, float]) -> int:
+        """Give each leg its scores of passages that only the other found; how many there are."""
+        no_vector = sorted(keyword.keys() - vector.keys(), key=str)
+        no_keyword = sorted(vector.keys() - keyword.keys(), key=str)
+        if no_vector and self.vector is not None:
+            vector.update(self._near(self.vector, no_vector))
+        if no_keyword:
+            keyword.update(self._keyword(no_keyword, self.terms))
+        return len(no_vector) + len(no_keyword)
 
     def fuse(
         self, vector: Leg | None, keyword: Leg | None, fusion: Fusion = "weighted"
@@ -329,6 +337,14 @@ class PassageScorer:
         if self.bound <= 0:
             return {}
         return {key: raw / self.bound for key, raw in self._keyword(keys, terms).items()}
+
+    def _near(self, vector: Vectors, keys: Sequence[Key]) -> dict[Key, float]:
+        if self._direct is not None:
+            there, near, _ = self._direct.score_passages(vector, (), keys, self.where)
+            found = zip(keys, near.tolist(), there.tolist(), strict=True)
+            return {key: cosine for key, cosine, shown in found if shown}
+        matches = self.store.vector_search(vector, len(keys), self.where, keys)
+        return {match.key: match.score for match in matches}
 
     def _keyword(self, keys: Sequence[Key], terms: Sequence[str]) -> dict[Key, float]:
         if self._direct is not None:

@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import nsmallest
+from heapq import nlargest
 from typing import Any
 
 from packwise.language.analyzer import terms as index_terms
-from packwise.language.names import KeyMatcher, phrases, title_aliases
-from packwise.language.questions import parse_question
+from packwise.language.names import KeyMatcher, Name, names_in, phrases, title_aliases
+from packwise.language.questions import MOST_CHARACTERS
 from packwise.retrieval.fusion import PassageScorer
 from packwise.stores.base import Key
 from packwise.stores.knowledge import Entity, KnowledgeStore
@@ -168,7 +168,7 @@ def _named_in(question: str, known: Container[str], titled: Iterable[str]) -> li
     # "Jump for Glory" names the film, not glory.
     others = [
         name
-        for name in parse_question(question).names
+        for name in _names_in(question)
         if name.key in known
         and not any(m.start <= name.start and name.end <= m.end for m in mentions)
     ]
@@ -179,8 +179,20 @@ def _named_in(question: str, known: Container[str], titled: Iterable[str]) -> li
 @lru_cache(maxsize=64)
 def _keys_in(question: str) -> tuple[str, ...]:
     """Every key under which a store may know something the question names."""
-    names = (name.key for name in parse_question(question).names)
+    names = (name.key for name in _names_in(question))
     return tuple(dict.fromkeys([*names, *phrases(question)]))
+
+
+@lru_cache(maxsize=64)
+def _names_in(question: str) -> tuple[Name, ...]:
+    return tuple(names_in(question[:MOST_CHARACTERS]))
+
+
+@lru_cache(maxsize=1024)
+def _title_terms(title: str) -> tuple[frozenset[str], ...]:
+    """The index terms of each form in which a text may name an article."""
+    found = (frozenset(index_terms(alias)) for alias in title_aliases(title))
+    return tuple(terms for terms in found if terms)
 
 
 class _RankFlow:
@@ -267,7 +279,10 @@ class _RankFlow:
         self._reached.update(best)
 
     def _seeds(self, most: int) -> list[Key]:
-        return nsmallest(most, self._base, key=lambda key: (-self._final(key), str(key)))
+        final = self._base | {key: bonus.final for key, bonus in self.bonuses.items()}
+        least = min(nlargest(most, final.values()), default=0.0)
+        best = [key for key, value in final.items() if value >= least]
+        return sorted(best, key=lambda key: (-final[key], str(key)))[:most]
 
     def _surroundings(self, seeds: Sequence[Key], places: int) -> dict[Key, Surroundings]:
         """What surrounds these passages, read once each; deleted ones are left out."""
@@ -287,8 +302,7 @@ class _RankFlow:
             name.id in around.entities or around.document in name.documents for name in self._names
         ):
             return True
-        aliases = (index_terms(alias) for alias in title_aliases(around.title))
-        return any(alias and all(term in self._terms for term in alias) for alias in aliases)
+        return any(alias <= self._terms.keys() for alias in _title_terms(around.title))
 
     def _strength(self, edge: NameEdge) -> float:
         """The bonus that an edge passes on at most."""

@@ -37,7 +37,6 @@ from packwise.retrieval.copies import DistinctPassages
 from packwise.retrieval.fusion import (
     PassageScorer,
     Weights,
-    best_first,
     confidence,
     leg_weights,
     merged,
@@ -47,7 +46,7 @@ from packwise.retrieval.ranking import Ranking
 from packwise.retrieval.reranking import blend_pagerank, cross_encode, mmr
 from packwise.settings import Settings
 from packwise.stores import bm25, languages
-from packwise.stores.base import Key, Match, Store, TermStatistics
+from packwise.stores.base import Key, Match, Store, TermStatistics, one_state
 from packwise.stores.name_graph import name_graph
 from packwise.trace import Stage, Trace
 
@@ -127,8 +126,10 @@ class Pipeline:
     def search(self, query: Query) -> Ranking:
         """The ``query.k`` best passages. Raises ``UsageError`` on an invalid query."""
         check(query)
-        if not self._cache.enabled:
-            return self._search(query)
+        with one_state(self._store):
+            return self._cached(query) if self._cache.enabled else self._search(query)
+
+    def _cached(self, query: Query) -> Ranking:
         trace = Trace()
         with trace.stage("cache") as stage:
             version = self._store.version()
@@ -295,7 +296,7 @@ class Pipeline:
             passages.align(vector, keyword)
             if self._settings.completion:
                 with trace.stage("complete") as stage:
-                    stage.note(rescored=self._complete(vector, keyword, scorer))
+                    stage.note(rescored=scorer.complete(vector, keyword))
         with trace.stage("fusion") as stage:
             if keyword is not None:
                 statistics = languages.visible_statistics(self._store, scorer.terms, query.where)
@@ -321,20 +322,6 @@ class Pipeline:
         search = partial(self._store.keyword_search, scorer.terms, where=scorer.where)
         with trace.stage("keyword") as stage:
             return _leg(search, depth, passages, stage) if scorer.terms else {}
-
-    def _complete(
-        self, vector: dict[Key, float], keyword: dict[Key, float], scorer: PassageScorer
-    ) -> int:
-        """Give each leg its scores of passages that only the other found."""
-        no_vector = sorted(keyword.keys() - vector.keys(), key=str)
-        no_keyword = sorted(vector.keys() - keyword.keys(), key=str)
-        if no_vector and scorer.vector is not None:
-            more = self._store.vector_search(scorer.vector, len(no_vector), among=no_vector)
-            vector.update((match.key, match.score) for match in more)
-        if no_keyword and scorer.terms:
-            more = self._store.keyword_search(scorer.terms, len(no_keyword), among=no_keyword)
-            keyword.update((match.key, match.score) for match in more)
-        return len(no_vector) + len(no_keyword)
 
     def _cross_encode(self, query: Query, hits: list[Candidate], trace: Trace) -> list[Candidate]:
         with trace.stage("cross_encoder") as stage:
@@ -398,10 +385,17 @@ class Pipeline:
             stage.note(**flow.notes())
             if not flow.bonuses:
                 return hits
-            for bonus in flow.bonuses:
-                known = listed.get(bonus.key) or scorer.found(bonus.key)
-                listed[bonus.key] = replace(known, graph=bonus.value, final=bonus.final)
-        return _candidates(best_first(listed), most, passages)
+            gained = {bonus.key: bonus for bonus in flow.bonuses}
+            final = pool | {key: bonus.final for key, bonus in gained.items()}
+            ordered = sorted(final, key=lambda key: (-final[key], str(key)))
+
+        def scores_of(key: Key) -> Scores:
+            known = listed.get(key) or scorer.found(key)
+            bonus = gained.get(key)
+            return replace(known, graph=bonus.value, final=bonus.final) if bonus else known
+
+        kept = passages.first(ordered, most)
+        return [Candidate(key, passages[key], scores_of(key)) for key in kept]
 
     def _blend_pagerank(self, hits: list[Candidate], notes: dict[str, object]) -> list[Candidate]:
         info = self._store.info()

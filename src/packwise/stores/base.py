@@ -7,8 +7,10 @@ through a ``Writer``. It knows nothing about questions, fusion or budgets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol, Self, runtime_checkable
+from functools import cache
+from typing import NamedTuple, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +21,10 @@ from packwise.language.names import Extraction
 from packwise.stores.checks import Vectors
 from packwise.stores.knowledge import Key, KnowledgeStore
 
+_T = TypeVar("_T")
 
-@dataclass(frozen=True, slots=True)
-class Match:
+
+class Match(NamedTuple):
     """A passage that a search found: its key in the store, and the raw score."""
 
     key: Key
@@ -131,6 +134,30 @@ class Writer(Protocol):
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+def supports(store: object, protocol: type[_T]) -> TypeGuard[_T]:
+    """Whether a store has the methods of a protocol. ``isinstance`` takes long to find out."""
+    return _supports(type(store), protocol)
+
+
+@cache
+def _supports(kind: type, protocol: type) -> bool:
+    return issubclass(kind, protocol)
+
+
+@runtime_checkable
+class HasStates(Protocol):
+    """A store whose calls each find out which state it is in, unless they share one."""
+
+    def one_state(self) -> AbstractContextManager[None]:
+        """Let all calls of this thread see one state of the store until the block ends."""
+        ...
+
+
+def one_state(store: object) -> AbstractContextManager[None]:
+    """Let all calls of this thread see one state of a store until the block ends, if it can."""
+    return store.one_state() if supports(store, HasStates) else nullcontext()
 
 
 @runtime_checkable

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,10 @@ class KeywordIndex:
         self._passages, length = len(keys), table.length
         self._own_average = length / max(self._passages, 1)
         self._recent: _RecentPostings | None = None
-        self._gone: tuple[NDArray[np.uint64], NDArray[np.int64]] | None = None
         self._alive: NDArray[np.bool_] | None = None
+        self._frequency = _counter(table, recent)
         if recent is not None:
             self._recent = _RecentPostings(recent.table)
-            self._gone = table.vocabulary_of(recent.gone)
             self._alive = np.ones(len(keys), dtype=bool)
             self._alive[recent.gone] = False
             self._passages += len(recent.table.lengths) - len(recent.gone)
@@ -161,12 +161,6 @@ class KeywordIndex:
             table, row = self._recent.table, row - len(self._keys)
         hashes = set(table.hashes[table.ends[row - 1] if row else 0 : table.ends[row]].tolist())
         return frozenset(term for term in terms if term_hash(term) in hashes)
-
-    def _frequency(self, term: str) -> int:
-        found = self._table.frequency(term)
-        if self._recent is not None and self._gone is not None:
-            found += self._recent.table.frequency(term) - count_of(*self._gone, term)
-        return found
 
     def _wanted(self, terms: Sequence[str]) -> dict[str, int]:
         """The terms that are there at all, with how many passages hold each."""
@@ -243,7 +237,7 @@ class KeywordIndex:
 
     def _scores_in(self, table: TermTable, rows: Rows, weights: Mapping[str, float]) -> Scores:
         scores = np.zeros(len(rows), dtype=np.float64)
-        if len(rows) == 0:
+        if len(rows) == 0 or not weights:
             return scores
         positions, sizes = table.spans(rows)
         hashes = table.hashes[positions]
@@ -257,6 +251,19 @@ class KeywordIndex:
             count = table.counts[positions[hits]].astype(np.float64)
             scores[at] += weight * count / (count + norms[at])
         return scores
+
+
+def _counter(table: TermTable, recent: RecentTerms | None) -> Callable[[str], int]:
+    """How many of the passages that are there hold a term. A search asks again for every list of
+    passages that it scores."""
+    if recent is None:
+        return lru_cache(maxsize=1024)(table.frequency)
+    gone = table.vocabulary_of(recent.gone)
+
+    def count(term: str) -> int:
+        return table.frequency(term) + recent.table.frequency(term) - count_of(*gone, term)
+
+    return lru_cache(maxsize=1024)(count)
 
 
 class _RecentPostings:

@@ -14,7 +14,6 @@ from typing import Literal, TypeVar
 from packwise.errors import StoreMissing, UsageError
 from packwise.settings import data_folder
 from packwise.stores.base import Store
-from packwise.stores.replacing import recover
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _POSTGRES = ("postgresql://", "postgres://")
@@ -48,6 +47,8 @@ def pack_folder(argument: str) -> Path:
     folder = Path(argument).expanduser()
     if not folder.exists() and is_pack_name(argument):
         if not installed(argument).is_dir():
+            from packwise.stores.replacing import recover
+
             recover(installed(argument).parent)
         if installed(argument).is_dir():
             return installed(argument)

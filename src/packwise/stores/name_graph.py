@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from packwise.stores.base import supports
 from packwise.stores.knowledge import (
     Entity,
     EntityId,
@@ -87,7 +88,7 @@ class HasNameGraph(Protocol):
 
 def name_graph(store: KnowledgeStore) -> NameGraph:
     """The names of a store."""
-    return store.name_graph() if isinstance(store, HasNameGraph) else KnowledgeGraph(store)
+    return store.name_graph() if supports(store, HasNameGraph) else KnowledgeGraph(store)
 
 
 class KnowledgeGraph:

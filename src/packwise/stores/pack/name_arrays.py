@@ -83,7 +83,7 @@ class NameArrays:
         seeds = list(self._seeds(passages))
         if not seeds:
             return {}
-        entities = self._entities(np.unique(np.concatenate([seed.mentions for seed in seeds])))
+        entities = self._entities(_distinct(n for seed in seeds for n in seed.mentions.tolist()))
         articles = self._articles(_distinct(d for e in entities.values() for d in e.titled))
         followed = [
             self._followed(seed.mentions.tolist(), entities, articles, seed.article, asked)
@@ -165,7 +165,8 @@ class NameArrays:
             at, there = _rows(table.hashes, digests)
             for i in np.flatnonzero(there).tolist():
                 # Two names may have one hash.
-                for row in table.hashed[at[i] : at[i] + _NAMESAKES].tolist():
+                alike = table.hashes[at[i] : at[i] + _NAMESAKES] == digests[i]
+                for row in table.hashed[at[i] : at[i] + _NAMESAKES][alike].tolist():
                     number = table.entities[row : row + 1]
                     # By now an entity that was removed may have given its number to another.
                     if table.text("names", row) == names[i] and not _rows(newer, number)[1][0]:
@@ -243,5 +244,5 @@ def _rows(keys: Array, wanted: Array) -> tuple[Keys, NDArray[np.bool_]]:
     """The row of each key, and whether it is there at all."""
     if len(keys) == 0:
         return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=bool)
-    rows = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    rows = np.minimum(keys.searchsorted(wanted), len(keys) - 1)
     return rows, keys[rows] == wanted

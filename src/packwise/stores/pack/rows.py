@@ -9,8 +9,9 @@ import json
 import math
 import sqlite3
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +33,7 @@ MOST_TEXT = 256 << 20
 _PASSAGE = """p.key, p.document, p.position, p.section_path, p.first, p.past, p.content_hash, p.url,
     p.text, d.id, d.title, d.url, d.lang, d.source_hash, d.metadata"""
 _WRONG = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+_TEXT, _NUMBER = frozenset({str}), frozenset({int})
 _VERIFY = "packwise pack verify PACK"
 _BLOCK = 1024
 
@@ -52,16 +54,18 @@ def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passag
     """A passage with its key, from a row of ``passage_query``."""
     key, document, position, path, first, past, digest, own_url, text, *rest = row
     doc, title, url, lang, source_hash, metadata, layout, checksum, document_checksum = rest
-    with decoding(f"passage {key}"):
+    try:
         _check(checksum, document, position, path, first, past, digest, own_url, text, layout)
         _integers(key, position, first, past)
         _texts(text, digest, layout, "" if own_url is None else own_url)
         sections, more = _strings(path), read_layout(layout)
         _texts(more["lead"], more["place"], more["reading"])
-    with decoding(f"document {doc}"):
-        _check(document_checksum, doc, title, url, lang, source_hash, metadata)
-        _texts(doc, title, url, lang)
-        known = read_metadata(metadata)
+    except _WRONG as error:
+        raise _damaged(f"passage {key}", error) from error
+    try:
+        known = _document_metadata(doc, title, url, lang, source_hash, metadata, document_checksum)
+    except _WRONG as error:
+        raise _damaged(f"document {doc}", error) from error
     return key, Passage(
         id=passage_id(doc, position),
         document=doc,
@@ -78,6 +82,17 @@ def read_passage(row: Sequence[Any], embedder_version: str) -> tuple[int, Passag
         metadata=known,
         **more,
     )
+
+
+@lru_cache(maxsize=1024)
+def _document_metadata(
+    doc: Any, title: Any, url: Any, lang: Any, source_hash: Any, metadata: Any, checksum: int | None
+) -> Mapping[str, str]:
+    """The metadata in the columns of a document, which are checked. The passages that a search
+    reads are often of the same documents."""
+    _check(checksum, doc, title, url, lang, source_hash, metadata)
+    _texts(doc, title, url, lang)
+    return read_metadata(metadata)
 
 
 def read_document(connection: sqlite3.Connection, document_id: str) -> Document | None:
@@ -202,8 +217,12 @@ def decoding(what: str) -> Generator[None]:
     try:
         yield
     except _WRONG as error:
-        reason = " ".join(str(error).split())[:200]
-        raise StoreDamaged(f"{what} is damaged: {reason}", fix=_VERIFY) from error
+        raise _damaged(what, error) from error
+
+
+def _damaged(what: str, error: Exception) -> StoreDamaged:
+    reason = " ".join(str(error).split())[:200]
+    return StoreDamaged(f"{what} is damaged: {reason}", fix=_VERIFY)
 
 
 def _check(checksum: int | None, *values: Any) -> None:
@@ -212,12 +231,12 @@ def _check(checksum: int | None, *values: Any) -> None:
 
 
 def _texts(*values: Any) -> None:
-    if not all(type(value) is str for value in values):
+    if not _TEXT.issuperset(map(type, values)):
         raise TypeError("it holds a value that is not text")
 
 
 def _integers(*values: Any) -> None:
-    if not all(type(value) is int and value >= 0 for value in values):
+    if not _NUMBER.issuperset(map(type, values)) or min(values) < 0:
         raise TypeError("it holds a value that is not a number")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,6 @@ from packwise.stores.pack.index import (
     open_index,
     sealed_parts,
 )
-from packwise.stores.pack.index_writer import rebuild_index
 from packwise.stores.pack.queries import PackKnowledge, batches, counts, marks
 from packwise.stores.pack.rows import (
     check_rank,
@@ -66,11 +65,10 @@ from packwise.stores.pack.rows import (
     read_summary,
 )
 from packwise.stores.pack.seal import DamagedIndex, ForeignIndex
-from packwise.stores.pack.validation import validate
 from packwise.stores.pack.vectors import cosines, rounded
-from packwise.stores.pack.writer import PackWriter
 
-__all__ = ["PackStore", "create_or_open_pack", "open_pack", "validate"]
+if TYPE_CHECKING:
+    from packwise.stores.pack.writer import PackWriter
 
 _OPENING_SECONDS = 60.0
 """What opening may take: a crafted database can make SQLite count for years."""
@@ -130,6 +128,7 @@ class PackStore(BuildableStore, KnowledgeReader):
         self._loaded: LoadedIndex | None = None
         self._languages = LanguageCounts()
         self._seen: tuple[Any, PackState | None] = (None, None)
+        self._pinned = threading.local()
 
     def languages(self) -> Mapping[str, int]:
         with self.snapshot() as (connection, state):
@@ -349,6 +348,8 @@ class PackStore(BuildableStore, KnowledgeReader):
         raise AssertionError("no index was opened")
 
     def _writer(self, embedder: EmbedderIdentity, allow_mismatch: bool) -> PackWriter:
+        from packwise.stores.pack.writer import PackWriter  # Readers need none of it.
+
         return PackWriter(self._folder, embedder, allow_mismatch=allow_mismatch)
 
     def close(self) -> None:
@@ -356,10 +357,29 @@ class PackStore(BuildableStore, KnowledgeReader):
         self._loaded = None
 
     @contextmanager
+    def one_state(self) -> Generator[None]:
+        with self._searching() as (connection, index):
+            if self._pinned_view() is not None:
+                yield
+                return
+            self._pinned.view = connection, self._state(connection), index
+            try:
+                yield
+            finally:
+                self._pinned.view = None
+
+    def _pinned_view(self) -> tuple[sqlite3.Connection, PackState, LoadedIndex] | None:
+        """What ``one_state`` holds for this thread."""
+        return getattr(self._pinned, "view", None)
+
+    @contextmanager
     def snapshot(
         self, seconds: float | None = None
     ) -> Generator[tuple[sqlite3.Connection, PackState]]:
         """One state of the pack, for as long as it is held, or for some seconds."""
+        if (pinned := self._pinned_view()) is not None:
+            yield pinned[0], pinned[1]
+            return
         with self._connections.snapshot() as connection:
             if seconds is None:
                 yield connection, self._state(connection)
@@ -379,6 +399,9 @@ class PackStore(BuildableStore, KnowledgeReader):
     @contextmanager
     def _searching(self) -> Generator[tuple[sqlite3.Connection, LoadedIndex]]:
         """One state of the pack together with its indexes."""
+        if (pinned := self._pinned_view()) is not None:
+            yield pinned[0], pinned[2]
+            return
         for attempt in range(_ATTEMPTS):
             with self.snapshot() as (connection, state):
                 index = self._index(connection, state.index, attempt == _ATTEMPTS - 1)
@@ -402,6 +425,8 @@ class PackStore(BuildableStore, KnowledgeReader):
             if index is None:
                 if not insist and not self._is_current(generation):
                     return None
+                from packwise.stores.pack.index_writer import rebuild_index
+
                 index = rebuild_index(connection, self._folder, generation)
             self._loaded = index
             return index
@@ -448,5 +473,4 @@ def _reader(state: PackState) -> Callable[[Sequence[Any]], tuple[int, Passage]]:
 def _matches(
     index: LoadedIndex, rows: NDArray[np.int64], scores: NDArray[np.float64]
 ) -> list[Match]:
-    keys = index.keys[rows].tolist()
-    return [Match(key, score) for key, score in zip(keys, scores.tolist(), strict=True)]
+    return list(map(Match, index.keys[rows].tolist(), scores.tolist()))

@@ -1,0 +1,74 @@
+"""What `packwise search` takes from the shell, compared with Python that only runs the model once.
+
+    python benchmarks/cold_start.py PACK [--question TEXT] [--runs 7]
+
+The bare program imports onnxruntime, loads the model of the pack and runs it on twelve tokens. Both
+run in turn, each in a new process with its files in the system's cache. The least processor time
+of all runs counts, so that other work on the machine counts for little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+
+import packwise
+from packwise.models.embedder import find
+from packwise.models.naming import parse_embedder_name
+from packwise.settings import Settings
+
+PACKWISE = [sys.executable, "-m", "packwise"]
+BARE = """
+import sys
+import numpy as np
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = options.inter_op_num_threads = 1
+session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+row = np.arange(1000, 1012)[None]
+session.run(None, {given.name: row if given.name == "input_ids" else np.ones_like(row)
+                   for given in session.get_inputs()})
+"""
+
+
+def main() -> None:
+    """Print both and their ratio."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("pack", type=Path)
+    parser.add_argument("--question", default="what is this about?")
+    parser.add_argument("--runs", type=int, default=7)
+    given = parser.parse_args()
+    with packwise.open(given.pack) as library:
+        name = library.info().embedder
+    model = find(parse_embedder_name(name), Settings.load()).weights
+    commands = {
+        "bare": [sys.executable, "-c", BARE, str(model)],
+        "packwise search": [*PACKWISE, "search", str(given.pack), given.question],
+    }
+    least = {name: (float("inf"), float("inf")) for name in commands}
+    for _ in range(given.runs + 1):
+        for name, command in commands.items():
+            least[name] = tuple(map(min, least[name], spent(command)))
+    for name, (cpu, seconds) in least.items():
+        click.echo(f"{name:16} {cpu:.3f} s of the processor, {seconds:.3f} s on the clock")
+    ratio = least["packwise search"][0] / least["bare"][0]
+    click.echo(f"{'ratio':16} {ratio:.2f} of the processor")
+
+
+def spent(command: list[str]) -> tuple[float, float]:
+    """Processor time and time on the clock of a command."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, seconds
+
+
+if __name__ == "__main__":
+    main()
