@@ -102,6 +102,17 @@ def test_a_grammar_gives_up_on_what_is_no_code(suffix, text, tmp_path):
     assert time.thread_time() - started < SECONDS
 
 
+@pytest.mark.parametrize("suffix", [".ini", ".toml", ".yaml"])
+def test_blanks_in_the_name_of_a_section_hold_up_nothing(suffix, tmp_path):
+    (tmp_path / f"a{suffix}").write_text("[" + "\t" * 3000 + "x\nword: 1\n[ last ] # one\nb = 2\n")
+    started = time.thread_time()
+    (item,) = open_source(str(tmp_path / f"a{suffix}")).items()
+    document = item.read()
+    assert "word" in document.text
+    assert document.sections[-1].path[-1:] == ("last",)
+    assert time.thread_time() - started < SECONDS
+
+
 @pytest.mark.parametrize("format", ["markdown", "html", "rst", "text"])
 def test_large_files_take_time_in_proportion(format, read):
     paragraph = "Some words of a paragraph, with a [link](other.md) in it.\n\n"

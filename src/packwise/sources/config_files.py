@@ -14,7 +14,7 @@ from packwise.sources.readers import SourceFile
 _GENERATED = frozenset(
     "poetry.lock uv.lock pnpm-lock.yaml pdm.lock cargo.lock pubspec.lock".split()
 )
-_SECTION = re.compile(r"^\[{1,2}[ \t]*([^\[\]\n]+?)[ \t]*\]{1,2}[ \t]*(?:[#;].*)?$")
+_SECTION = re.compile(r"^\[{1,2}([^\[\]\n]+)\]{1,2}[ \t]*(?:[#;].*)?$")
 _TOP_LEVEL = re.compile(r"""^(["']?)([A-Za-z_][^:\s"'#]*(?: [^:\s"'#]+)*)\1[ \t]*:(?:[ \t]|$)""")
 _COMMENT = re.compile(r"^[#;]")
 
