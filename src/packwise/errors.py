@@ -148,6 +148,18 @@ class DataError(PackwiseError):
     """An evaluation data set or a golden file is malformed."""
 
 
+MALFORMED = (
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a file of another shape than expected raises: a pack may come from someone else."""
+
+
 def expect(value: object, kinds: type | tuple[type, ...], takes: str) -> None:
     """Raise ``UsageError`` unless a caller gave a value of one of these types."""
     if not isinstance(value, kinds) or isinstance(value, bool):

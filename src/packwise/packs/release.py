@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from packwise.documents import joined_places
-from packwise.errors import NotAStore, UsageError
+from packwise.errors import MALFORMED, NotAStore, UsageError
 from packwise.stores.base import Store, StoreInfo
 from packwise.stores.locate import is_pack_name
 from packwise.stores.pack.folder import RELEASE, SIGNATURE, PackFolder
@@ -102,10 +102,7 @@ def parse_release(text: str, source: str) -> Release:
         too_long = max(len(release.description), len(release.license)) > _LONGEST
         if wrong or too_long or not is_pack_name(release.name) or text != release.text:
             raise ValueError("it does not have the fields of a release")
-    except (
-        *(ValueError, KeyError, TypeError, AttributeError),
-        *(OverflowError, RecursionError, UsageError),
-    ) as error:
+    except (*MALFORMED, UsageError) as error:
         reason = error.message if isinstance(error, UsageError) else error
         raise NotAStore(f"{source}: {RELEASE} cannot be used: {reason}") from error
     return release

@@ -19,6 +19,7 @@ from typing import Any
 
 from packwise.answering.answer import Answer
 from packwise.documents import Passage, content_hash
+from packwise.errors import MALFORMED
 from packwise.language.untrusted import clean
 from packwise.library import Library
 from packwise.models.base import Embedder
@@ -192,10 +193,7 @@ def _load(info: StoreInfo) -> dict[str, Any] | None:
             if (content["rules"] == RULES)
             else None
         )
-    except (
-        *(OSError, ValueError, TypeError, KeyError),
-        *(AttributeError, OverflowError, RecursionError),
-    ):
+    except (OSError, *MALFORMED):
         return None
 
 

@@ -25,7 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from packwise.documents import Passage, content_hash
-from packwise.errors import DataError
+from packwise.errors import MALFORMED, DataError
 from packwise.language.analyzer import terms
 from packwise.language.sentences import sentence_spans
 from packwise.models.base import Embedder, OnEmbedded, Vectors
@@ -368,10 +368,7 @@ def load_profile(info: StoreInfo) -> Profile | None:
         )
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (
-        *(OSError, ValueError, TypeError, KeyError),
-        *(AttributeError, OverflowError, RecursionError),
-    ) as error:
+    except (OSError, *MALFORMED) as error:
         reason = " ".join(str(error).split())
         raise DataError(f"{path} is not a profile: {reason}", fix=f"remove {path}") from error
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from packwise.errors import StoreDamaged
+from packwise.errors import MALFORMED, StoreDamaged
 from packwise.stores.durable import open_regular, sync_file
 from packwise.stores.pack.folder import CHECKSUMS, DATABASE, MANIFEST, PackFolder
 from packwise.stores.pack.handles import sha256_of_blocks
@@ -183,10 +183,7 @@ def _read(folder: PackFolder) -> Checksums | None:
         values = cast("dict[str, Any]", json.loads(text))
         files = {str(n): (int(e[0]), str(e[1])) if e else None for n, e in values["files"].items()}
         form = int(values["format"])
-    except (
-        *(ValueError, KeyError, IndexError, TypeError),
-        *(AttributeError, OverflowError, RecursionError),
-    ) as error:
+    except MALFORMED as error:
         raise ValueError(str(error)) from error
     if form < _FORMAT:
         return None

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from packwise.errors import StoreError
+from packwise.errors import MALFORMED, StoreError
 from packwise.settings import data_folder
 from packwise.stores.durable import open_regular, out_of_handles
 from packwise.stores.pack.folder import is_index_file
@@ -121,10 +121,7 @@ def read_seal(folder: Path) -> Seal:
         if out_of_handles(error):
             raise StoreError(f"cannot read {folder}: {error.strerror}") from error
         raise DamagedIndex(f"{folder} is missing or incomplete ({error})") from error
-    except (
-        *(ValueError, KeyError, TypeError),
-        *(AttributeError, OverflowError, RecursionError),
-    ) as error:
+    except MALFORMED as error:
         raise DamagedIndex(f"{folder / SEAL} is damaged: {error}") from error
     if not hmac.compare_digest(bytes.fromhex(sign(values)), theirs):
         raise ForeignIndex(folder, seal)
