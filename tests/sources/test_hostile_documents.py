@@ -83,9 +83,16 @@ def test_nothing_hangs_and_nothing_is_lost(format, text, read):
 
 
 @pytest.mark.parametrize(
-    "text", ["== " + " " * 20_000 + "word", "{|\n|-\n| " + "a=b" * 3000 + " word\n|}"]
+    "text",
+    [
+        "== " + " " * 20_000 + "word",
+        "{|\n|-\n| " + "a=b" * 3000 + " word\n|}",
+        "word " + "[//a" * 30_000,
+        "word " + "[//a b " * 20_000,
+    ],
+    ids=["heading", "cell", "links", "links with labels"],
 )
-def test_headings_and_cells_of_wikis_are_read_in_linear_time(text):
+def test_headings_cells_and_links_of_wikis_are_read_in_linear_time(text):
     started = time.thread_time()
     builder = DocumentBuilder()
     wikitext.read(builder, text)

@@ -169,7 +169,8 @@ def _bare(folder: Path, asked: Sequence[str], embedder: SyntheticEmbedder) -> li
     best: list[float] = []
     with tempfile.TemporaryDirectory(prefix="packwise-scale-") as scratch:
         # tantivy writes a lock file into the folder that it opens.
-        shutil.copytree(folder / KEYWORDS, scratch, dirs_exist_ok=True)
+        for path in (folder / KEYWORDS).iterdir():
+            shutil.copy(path, scratch)
         index = tantivy.Index.open(scratch)
         searcher = index.searcher()
         for question in asked:

@@ -38,7 +38,7 @@ _HEADING = re.compile(r"(={1,6})(\s*+[^=].*)\1\s*+$")
 _UNCLOSED_HEADING = re.compile(r"(={1,6})(\s*+[^\W\d_][^=]{0,150})=*+$")
 _LIST = re.compile(r"[*#:;]+")
 _QUOTES = re.compile(r"'{2,5}")
-_EXTERNAL = re.compile(r"\[((?:https?:)?//[^\s\]]+)(?:\s+([^\]\n]*))?\]")
+_EXTERNAL = re.compile(r"\[((?:https?:)?//[^\s\[\]]++)(?:\s++([^\]\n]{0,500}))?\]")
 _FILES = re.compile(
     r"(?i)\s*(?:file|image|category|datei|bild|kategorie|fichier|catégorie|archivo|categoría|"
     r"media|[a-z]{2,3}(?:-[a-z]+)?)\s*:"
