@@ -2,8 +2,11 @@
 ``mandoc`` shows (``benchmarks/man_text.py`` compares with it)."""
 
 import gzip
+import time
 
 import pytest
+
+from packwise.sources.readers import suffix
 
 MAN = ".TH BOX 1\n.SH PART\n"
 MDOC = ".Dd today\n.Dt BOX 1\n.Sh NAME\n.Nm box\n.Nd keep things\n.Sh PART\n"
@@ -35,9 +38,9 @@ def test_conditions_are_those_of_a_terminal(page):
     text = (
         f'{MAN}.ie n .IP "4" 4\n.el .IP "\\f(CW4\\fR" 4\nNetwork failure.\n'
         ".if t \\{\\\nfor a typesetter\n.\\}\n.if n \\{\\\nfor a terminal\n.\\}\n"
-        ".if !n not shown\n.ie \\n(.g new\n.el old\n"
+        ".if !n not shown\n.ie \\n(.g new\n.el old\n.ie t paper\n.el screen\n"
     )
-    assert page(text) == [("text", "4\nNetwork failure. for a terminal new")]
+    assert page(text) == [("text", "4\nNetwork failure. for a terminal new screen")]
 
 
 def test_definitions_are_not_shown_and_strings_are(page):
@@ -153,15 +156,28 @@ def test_sections_of_manuals_with_longer_names_are_read(folder, opened, name):
     assert opened(folder({name: content})).documents[name].text == "Part\n\nWords."
 
 
-def test_a_film_is_no_manual(folder, opened):
-    found = opened(folder({"clip.3gp": b"\x00\x01.TH", "a.md": b"# A\n\nWords."}))
-    assert set(found.documents) == {"a.md"}
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [("clip.3gp", ".3gp"), ("a.7z", ".7z"), ("a.3pm.gz", ".3.gz"), ("a.1x", ".1x")],
+)
+def test_a_film_is_no_manual(name, found):
+    assert suffix(name) == found
+
+
+def test_a_string_stands_for_at_most_200_characters(page):
+    assert page(f"{MAN}.ds A {'x' * 300}\n\\*A\n") == [("text", "x" * 200)]
+
+
+def test_a_long_word_is_read_in_linear_time(page):
+    started = time.thread_time()
+    assert page(f"{MAN}{'x' * 4_000_000}\n")
+    assert time.thread_time() - started < 5
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        MDOC + ".Op " * 20_000 + "\n",
+        MDOC + "." + "Op " * 20_000 + "\n",
         MAN + ".if n " * 20_000 + "x\n",
         MAN + ".ds A " + "x" * 10_000 + "\n" + "\\*A" * 30_000 + "\n",
         MDOC + ".Fl " + "a Ns " * 20_000 + "\n",

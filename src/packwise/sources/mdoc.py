@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 CELL = "\t"
 """What stands between the cells of a row."""
 LITERAL = "\0"
-"""What stands before a punctuation mark that is a word like others."""
+"""What stands before a punctuation mark that is a word like others; documents leave it out."""
 _AROUND = {"Op": "[]", "Aq": "<>", "Pq": "()", "Dq": "“”", "Qq": '""', "Sq": "‘’", "Bq": "[]",
            "Brq": "{}", "Ql": "‘’"}  # fmt: skip
 _OPENS = {"Oo": "[", "Ao": "<", "Po": "(", "Do": "“", "Qo": '"', "So": "‘", "Bo": "[", "Bro": "{",
@@ -43,7 +43,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        return "".join(self.parts).replace(LITERAL, "")
+        return "".join(self.parts)
 
     def add(self, word: str) -> None:
         """A word after a space, unless it is tied to what is before it."""
