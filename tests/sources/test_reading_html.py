@@ -182,3 +182,58 @@ def test_the_element_with_most_of_the_text_is_the_content(read):
     assert document.text == ("What the page is about. " * 5).strip()
     short = read("html", page("<div class=body><p>Short.</div><p>" + "All the rest. " * 9))
     assert "All the rest." in short.text
+
+
+def test_links_to_the_pages_before_and_after_are_no_content(read):
+    page = (
+        '<table class="nav"><tr><td><a href="a.html"><img src="p.png" alt="Prev"></a></td>'
+        '<th>The Box Manual</th><td><a href="c.html"><img src="n.png" alt="Next"></a></td></tr>'
+        "</table><p>Open the box. <a href='d.html'>Next</a> to it is the key.</p>"
+        '<a href="a.html">&lt;-previous</a><a href="c.html">next-&gt;</a>'
+        '<p><a rel="next" href="c.html">Chapter 3: Keys</a></p>'
+    )
+    assert read("html", page).text == "Open the box. Next to it is the key."
+
+
+def test_the_index_of_a_book_is_left_out(read):
+    entries = "".join(
+        f"<dt>word {n}</dt><dd><a href='{n}.html'>The chapter of word {n}</a></dd>"
+        for n in range(9)
+    )
+    head = "<html><head><title>{}</title></head><body><dl>{}</dl></body></html>"
+    assert read("html", head.format("63. Concept Index", entries)).text == ""
+    assert "word 3" in read("html", head.format("63. Concepts", entries)).text
+    told = entries.replace("</dd>", " " + "is told here at length " * 5 + "</dd>")
+    assert "word 3" in read("html", head.format("Concept Index", told)).text
+
+
+def test_spaces_that_do_not_break_a_line_are_spaces(read):
+    document = read("html", "<p>one&nbsp;&nbsp;two</p><pre>a&nbsp;= 1;\nb = 2;</pre>")
+    assert document.text == "one two\n\na = 1;\nb = 2;"
+
+
+def test_a_table_of_one_row_names_what_is_said_below_it(read):
+    said = "<p>It limits how many boxes are open at a time, and how long each of them is. </p>" * 2
+    options = ("most_boxes", "least_boxes")
+    page = "".join(
+        f"<table><tr><td>{name}</td><td>Type: integer</td></tr></table>{said}" for name in options
+    )
+    document = read("html", f"<h1>Options</h1>{page}")
+    assert [section.path for section in document.sections] == [(name,) for name in options]
+    first = document.sections[0]
+    assert document.text[first.start :].startswith("most_boxes | Type: integer")
+
+
+def test_a_function_of_generated_documentation_is_named_without_its_parameters(read):
+    def described(name):
+        return (
+            f"<dt>{name}(host, port=22, user=None, key=None)</dt><dd><p>{'It connects. ' * 15}</p>"
+            "<dl class='field-list simple'><dt>Parameters</dt><dd>host: the name of the server"
+            f"{' that is asked' * 20}</dd><dt>Returns</dt><dd>Nothing{' at all' * 30}</dd>"
+            f"<dt>Raises</dt><dd>Errors{' of all kinds' * 20}</dd></dl></dd>"
+        )
+
+    names = ("box.connect", "box.reconnect", "box.close")
+    document = read("html", f"<h1>API</h1><dl>{''.join(map(described, names))}</dl>")
+    assert [section.path for section in document.sections] == [(f"{name}()",) for name in names]
+    assert "box.connect(host, port=22, user=None, key=None)" in document.text

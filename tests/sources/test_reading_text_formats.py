@@ -738,7 +738,137 @@ def test_a_manual_of_gnu_info_has_its_nodes_as_sections(name, one, blocks):
         ("text", "A key has 4096 bits.  see Top for more."),
         ("text", "Make one with this command:"),
         ("code", "box make\nbox list"),
-        ("text", "'--bits'\nThe length."),
+        ("text", "--bits\nThe length."),
+    ]
+
+
+INFO_LAYOUT = """This is box.info, produced by makeinfo.
+
+\x1f
+File: box.info,  Node: Options,  Up: Top
+
+1 Options
+*********
+
+   The program accepts the following options.  Also see *note Common
+options::, and *note Keys: (lock)Making keys, for keys.
+
+‘-f’
+‘--force’
+     Overwrite the box, also if somebody else has it open at the moment.
+     Sizes have one of these suffixes:
+          ‘K’  =>  1024
+          ‘M’  =>  1024*1024
+     and so on.  It is the same as this command, which first asks for
+     the key:
+
+          box ask
+
+     It does not ask again
+        • if the box is empty,
+          or has no key
+        • if there is no box:
+
+               box: none
+
+‘--when=WHEN’
+
+     Say when to open it; WHEN is one of the following, and what you do
+     not say is looked up in the settings:
+
+     ‘never’
+          Not at all.
+     ‘auto’
+          If there is a key.
+     ‘always’
+          Each time.
+
+   The end of the options, which belongs to the section around them.
+
+ -- Function: box_open (BOX, KEY, LENGTH, WIDTH, HEIGHT, DEPTH,
+          COLOUR)
+ -- Macro: BOX_OPEN (BOX)
+     Opens a box with its key and returns what it held before it was
+     opened by somebody else, who must have had the key as well.
+
+ -- Function: box_close (BOX)
+     Closes a box, after which nobody can open it without the key that
+     the function returns; the key is not stored anywhere.
+
+  1. Take the key.
+  2. Open the box.
+
+          box open
+
+The Detailed Node Listing is not a menu here.
+
+* Menu:
+
+* Keys::
+
+ — The Detailed Node Listing —
+
+Keys
+
+* Making keys::   How to make keys.
+"""
+
+
+def test_gnu_info_is_read_by_its_indentation(one, blocks):
+    document = one("box.info", INFO_LAYOUT)
+    assert paths(document) == [
+        "",
+        "-f, --force",
+        "--when=WHEN",
+        "",
+        "box_open (BOX, KEY, LENGTH, WIDTH, HEIGHT, DEPTH, COLOUR), BOX_OPEN (BOX)",
+        "box_close (BOX)",
+        "",
+    ]
+    assert blocks(document) == [
+        (
+            "text",
+            "The program accepts the following options.  Also see Common options, and see Keys "
+            "for keys.",
+        ),
+        (
+            "text",
+            "-f, --force\nOverwrite the box, also if somebody else has it open at the moment. "
+            "Sizes have one of these suffixes:",
+        ),
+        ("code", "‘K’  =>  1024\n‘M’  =>  1024*1024"),
+        (
+            "text",
+            "and so on.  It is the same as this command, which first asks for the key:",
+        ),
+        ("code", "box ask"),
+        ("text", "It does not ask again"),
+        ("list", "- if the box is empty, or has no key\n- if there is no box:"),
+        ("code", "box: none"),
+        (
+            "text",
+            "--when=WHEN\nSay when to open it; WHEN is one of the following, and what you do "
+            "not say is looked up in the settings:",
+        ),
+        (
+            "table",
+            "never | Not at all.\nauto | If there is a key.\nalways | Each time.",
+        ),
+        ("text", "The end of the options, which belongs to the section around them."),
+        (
+            "text",
+            "box_open (BOX, KEY, LENGTH, WIDTH, HEIGHT, DEPTH, COLOUR), BOX_OPEN (BOX)\n"
+            "Opens a box with its key and returns what it held before it was opened by somebody "
+            "else, who must have had the key as well.",
+        ),
+        (
+            "text",
+            "box_close (BOX)\nCloses a box, after which nobody can open it without the key that "
+            "the function returns; the key is not stored anywhere.",
+        ),
+        ("list", "1. Take the key.\n2. Open the box."),
+        ("code", "box open"),
+        ("text", "The Detailed Node Listing is not a menu here."),
     ]
 
 

@@ -42,6 +42,9 @@ STRETCH = 900
 """Characters up to which two blocks of a passage are shown with what is between them."""
 ROOM = 700
 """Characters up to which the best block is shown with what is around it."""
+BRIEF_SECTION = 400
+"""Characters; a further block of a section up to this long is shown with all of it: the default of
+a setting stands beside what the setting does."""
 DESCRIPTION = 1100
 """Characters up to which a description is shown from its beginning."""
 NEARLY_AS_LIKELY = 0.1
@@ -160,10 +163,11 @@ def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
     if whole.end - whole.start > STRETCH:
         whole = best
     shown = _with_opening(surroundings(whole, ROOM))
-    return [
-        *shown,
-        *(block for block in chosen[1:] if not any(one.includes(block) for one in shown)),
-    ]
+    for block in chosen[1:]:
+        if not any(one.includes(block) for one in shown):
+            brief = len(block.source.passage.text) <= BRIEF_SECTION
+            shown.append(surroundings(block, BRIEF_SECTION) if brief else block)
+    return shown
 
 
 def _with_opening(block: AnswerBlock) -> list[AnswerBlock]:

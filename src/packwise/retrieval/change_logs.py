@@ -23,7 +23,7 @@ _ASKED_FOR = re.compile(
     re.I,
 )
 _CHANGE_LOG = re.compile(
-    r"(?ix) (?:[\d.]+\ )? (?: changes (?:\.\w+|\b.*\d.*)?"
+    r"(?ix) (?:[\d.]+\ )? (?: (?-i:NEWS) (?:\.\w+)? | changes (?:\.\w+|\b.*\d.*)?"
     r"| (?: change[ _-]?logs? | (?:release|version)[ _-]?(?:notes?|history) | upgrading"
     r"    | (?:upgrade|migration)[ _-](?:guide|notes?) ) (?:[ _.-].*)?"
     r"| what.?s[ _-]?new (?:[ _-]in\b.*|\.\w+)?"

@@ -114,6 +114,13 @@ class DocumentBuilder:
             self._terms.label(len(self._pieces), name, announced=announced, target=target)
             self._add(linked, label=True)
 
+    def name(self, linked: LinkedText) -> None:
+        """What is added next may be the beginning of a section of this name, as below a label,
+        but says more than the name."""
+        if not self._lists:
+            name, announced = linked.on_one_line().text, self._announces()
+            self._terms.label(len(self._pieces), name, announced=announced, target=False)
+
     def _announces(self) -> bool:
         """Whether the text so far ends with a sentence that announces what follows."""
         said = self._pieces[-1].linked.text if self._pieces else ""

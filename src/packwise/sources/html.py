@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING
 from packwise.sources import plain_blocks, shown_manuals
 from packwise.sources.access import access, access_key
 from packwise.sources.document_builder import DocumentBuilder
+from packwise.sources.html_content import (
+    MOST_CHECKED,
+    content_of,
+    is_index,
+    is_mark,
+    is_navigation,
+    is_pager,
+    may_be_navigation,
+)
 from packwise.sources.html_parser import parse
 from packwise.sources.linked_text import LinkedText, TextBuilder
 
@@ -27,17 +36,6 @@ _DROPPED_CLASSES = frozenset(
     "headerlink breadcrumb breadcrumbs navbar sidebar toc toctree-wrapper cookie-banner "
     "skip-link sr-only visually-hidden noprint linenos mw-editsection related sphinxsidebar "
     "navheader navfooter nav-panel pagination".split()
-)
-_MAYBE_NAVIGATION = re.compile(
-    r"(?i)(?<![a-z])(?:nav|navigation|menu|mainmenu|toc|sidebar|breadcrumbs?|footer|header)(?![a-z])"
-)
-"""Names of classes and ids that mean navigation if the element is little else than links."""
-_MOSTLY_LINKS = 0.6
-_MOST_CHECKED = 200
-"""Elements of a page whose text is compared with their links: each may hold the next."""
-_LIKELY_CONTENT = (
-    "[itemprop=articleBody], div.body, div.document, .rst-content, .markdown-body, "
-    "#mw-content-text, .entry-content, .post-content, #content, #main-content"
 )
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd details div dl fieldset figcaption "
@@ -60,6 +58,8 @@ _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
 
+_PARAMETERS = re.compile(r"(?<=[\w\]])\(.{20,}")
+"""Of a function, in a signature that is longer than a name should be."""
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 _SITE_NAME = re.compile(r"(?<=\S)\s+[—|]\s")
 """What parts the title of a page from the name of its site."""
@@ -75,8 +75,8 @@ def read(builder: DocumentBuilder, source: str) -> None:
     """Add the blocks and the metadata of an HTML page."""
     if (page := parse(builder, source)) is not None:
         _read_head(page, builder)
-        content = _content(page)
-        if content is not None:
+        content = content_of(page)
+        if content is not None and not is_index(builder.fallback_title, content):
             _HtmlReader(builder, inside=content.tag != "body").read(content)
 
 
@@ -102,21 +102,6 @@ def _read_head(page: LexborHTMLParser, builder: DocumentBuilder) -> None:
             builder.metadata.setdefault(name, content)
         elif access_key(name):
             builder.metadata |= access([*builder.metadata.items(), (name, content)])
-
-
-def _content(page: LexborHTMLParser) -> LexborNode | None:
-    """The element with the content of the page."""
-    for query in ("main, [role=main]", "article"):
-        found = page.css(query)
-        if len(found) == 1 and found[0].text(strip=True):
-            return found[0]
-    if (body := page.body) is None:
-        return None
-    own = _own_text(body)
-    for found in page.css(_LIKELY_CONTENT)[:_MOST_CHECKED]:
-        if 2 * _own_text(found) > own:
-            return found
-    return body
 
 
 def _is_all(node: LexborNode, tags: Collection[str]) -> bool:
@@ -147,23 +132,6 @@ def _is_code(node: LexborNode) -> bool:
     return around is None or around.tag not in _AROUND_TEXT
 
 
-def _is_mark(node: LexborNode) -> bool:
-    """Whether a link only marks a place of its own page, or leads to its top."""
-    if not (node.attributes.get("href") or "").startswith("#"):
-        return False
-    text = node.text(strip=True)
-    return len(text) < 3 and not any(map(str.isalnum, text))
-
-
-def _own_text(node: LexborNode) -> int:
-    """The characters of an element that are not part of a link."""
-    return len(node.text(strip=True)) - _link_text(node)
-
-
-def _link_text(node: LexborNode) -> int:
-    return sum(len(link.text(strip=True)) for link in node.css("a[href]"))
-
-
 class _HtmlReader:
     """Walks the tree without recursion, so depth costs no stack.
 
@@ -186,7 +154,7 @@ class _HtmlReader:
             "div": self._enter_division,
             "dl": self._enter_definitions,
             "dt": lambda node: self._break(),
-            "dd": lambda node: self._enter_definition(),
+            "dd": self._enter_definition,
             "a": lambda node: self._text.open_link(node.attributes.get("href") or ""),
             "br": self._enter_break,
             "img": lambda node: self._write(node.attributes.get("alt") or ""),
@@ -252,7 +220,7 @@ class _HtmlReader:
     def _is_dropped(self, tag: str, node: LexborNode) -> bool:
         if tag in _DROPPED or (tag in _OUTSIDE and not self._inside):
             return True
-        if tag == "a" and _is_mark(node):
+        if tag == "a" and (is_mark(node) or is_pager(node)):
             return True
         given = node.attributes
         if not given:
@@ -267,19 +235,17 @@ class _HtmlReader:
         )
 
     def _is_navigation(self, node: LexborNode) -> bool:
-        """Whether an element is named like navigation and is little else than links."""
-        named = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
-        if self._checked >= _MOST_CHECKED or not _MAYBE_NAVIGATION.search(named):
+        if self._checked >= MOST_CHECKED or not may_be_navigation(node):
             return False
         self._checked += 1
-        return _link_text(node) > _MOSTLY_LINKS * len(node.text(strip=True))
+        return is_navigation(node)
 
     @property
     def _text(self) -> TextBuilder:
         return self._inline if self._cell is None else self._cell
 
     def _write(self, content: str) -> None:
-        self._text.write_flowing(content)
+        self._text.write_flowing(content.replace("\xa0", " "))
         if self._after_term and not content.isspace():
             self._after_term = False
 
@@ -317,7 +283,7 @@ class _HtmlReader:
         for line_break in node.css("br"):
             line_break.replace_with("\n")
         self._flush()
-        text = node.text()
+        text = node.text().replace("\xa0", " ")
         if shown_manuals.is_manual(text):
             shown_manuals.read(self._builder, text)
         elif plain_blocks.is_prose(text):
@@ -371,11 +337,14 @@ class _HtmlReader:
         self._flush()
         self._builder.close_terms()
 
-    def _enter_definition(self) -> None:
+    def _enter_definition(self, node: LexborNode) -> None:
         self._break()
         if self._after_term and self._cell is None and self._rows is None:
             term = self._inline.finish()
-            self._builder.term(term.text.replace("\n", ", "))
+            # "Parameters" and "Returns" are parts of what is said about a function.
+            around = (node.parent.attributes.get("class") or "") if node.parent else ""
+            if "field-list" not in around.split():
+                self._builder.term(_PARAMETERS.sub("()", term.text).replace("\n", ", "))
             self._inline.add(term)
             self._inline.write("\n")
 
@@ -400,6 +369,9 @@ class _HtmlReader:
             self._break()
         else:
             self._flush()
+            if len(self._rows) == 1 < len(self._rows[0]):
+                # An option with its type and default, above what is said about it.
+                self._builder.name(self._rows[0][0])
             self._builder.table(self._rows)
             self._rows = None
 

@@ -152,7 +152,7 @@ BUILT_IN = (
         (".html", ".htm", ".html.gz"),
         Reads.TEXT,
         "packwise.sources.html:read",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader(
@@ -225,6 +225,7 @@ BUILT_IN = (
         (".info", ".info.gz", *(f".info-{n}{packed}" for n in range(1, 100) for packed in _PACKED)),
         Reads.FILE,
         "packwise.sources.info_pages:read",
+        version="2",
     ),
     Reader(
         "wikitext",

@@ -1,0 +1,103 @@
+"""Which part of an HTML page is its content, and what in it is navigation."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_MAYBE_NAVIGATION = re.compile(
+    r"(?i)(?<![a-z])(?:nav|navigation|menu|mainmenu|toc|sidebar|breadcrumbs?|footer|header)(?![a-z])"
+)
+"""Names of classes and ids that mean navigation if the element is little else than links."""
+_MOSTLY_LINKS = 0.6
+_INDEX = re.compile(r"(?i)(?:chapter |appendix )?(?:[\dA-Z]{1,3}[. -]+)*(?:[\w-]+ ){0,3}index")
+"""The title of a page that lists where words occur."""
+_OF_INDEX = 0.4
+_PAGER_WORDS = re.compile(
+    r"(?i)(?:prev(?:ious)?|next|up|home|top|back)(?: (?:page|chapter|section))?"
+)
+_ARROW = re.compile(r"<+-*|-*>+|[←→«»‹›]")
+_PAGER_RELATIONS = frozenset("prev previous next up start first last".split())
+"""What a pager link says about the page that it leads to."""
+MOST_CHECKED = 200
+"""Elements of a page whose text is compared with their links: each may hold the next."""
+_SHORT = 200
+_LONGEST_PAGER = 40
+_LIKELY_CONTENT = (
+    "[itemprop=articleBody], div.body, div.document, .rst-content, .markdown-body, "
+    "#mw-content-text, .entry-content, .post-content, #content, #main-content"
+)
+
+
+def content_of(page: LexborHTMLParser) -> LexborNode | None:
+    """The element with the content of the page."""
+    for query in ("main, [role=main]", "article"):
+        found = page.css(query)
+        if len(found) == 1 and found[0].text(strip=True):
+            return found[0]
+    if (body := page.body) is None:
+        return None
+    own = _own_text(body)
+    for found in page.css(_LIKELY_CONTENT)[:MOST_CHECKED]:
+        if 2 * _own_text(found) > own:
+            return found
+    return body
+
+
+def may_be_navigation(node: LexborNode) -> bool:
+    """Whether an element is named like navigation."""
+    named = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
+    return _MAYBE_NAVIGATION.search(named) is not None
+
+
+def is_navigation(node: LexborNode) -> bool:
+    """Whether an element that may be navigation is little else than links, or a short line with
+    links to the pages before and after."""
+    length = len(node.text(strip=True))
+    if _link_text(node) > _MOSTLY_LINKS * length:
+        return True
+    return length < _SHORT and any(map(is_pager, node.css("a[href]")))
+
+
+def is_mark(node: LexborNode) -> bool:
+    """Whether a link only marks a place of its own page, or leads to its top."""
+    if not (node.attributes.get("href") or "").startswith("#"):
+        return False
+    text = node.text(strip=True)
+    return len(text) < 3 and not any(map(str.isalnum, text))
+
+
+def is_pager(node: LexborNode) -> bool:
+    """Whether a link leads to the page before or after its own: its relation says so, or a word
+    such as "next" with an arrow, or as the text of an image."""
+    if not _PAGER_RELATIONS.isdisjoint((node.attributes.get("rel") or "").split()):
+        return True
+    text = node.text(strip=True)
+    shown, arrows = _ARROW.subn("", text[:_LONGEST_PAGER])
+    if not text and (image := node.css_first("img[alt]")):
+        shown, arrows = image.attributes.get("alt") or "", 1
+    return (
+        arrows > 0
+        and len(text) < _LONGEST_PAGER
+        and _PAGER_WORDS.fullmatch(shown.strip()) is not None
+    )
+
+
+def is_index(title: str, content: LexborNode) -> bool:
+    """Whether a page is the index of a book: words, and links to where they occur. It would match
+    every question, and answers none."""
+    if not _INDEX.fullmatch(" ".join(title.split())):
+        return False
+    return _link_text(content) > _OF_INDEX * len(content.text(strip=True))
+
+
+def _own_text(node: LexborNode) -> int:
+    """The characters of an element that are not part of a link."""
+    return len(node.text(strip=True)) - _link_text(node)
+
+
+def _link_text(node: LexborNode) -> int:
+    return sum(len(link.text(strip=True)) for link in node.css("a[href]"))
