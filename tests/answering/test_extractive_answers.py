@@ -531,6 +531,19 @@ def test_a_block_that_says_more_than_the_best_one_is_shown_beside_it():
     assert choose(RankedBlocks(asked, "words", both), 0.9) == [first, second]
 
 
+@pytest.mark.parametrize(("filler", "whole"), [(0, True), (400, False)])
+def test_a_further_block_of_a_short_section_is_shown_with_all_of_it(filler, whole):
+    first = "Objects live as long as the option -t says, which is given when the server starts."
+    other = f"- Unit: seconds\n- Default: 120\n\nHow long objects live. {'x' * filler}\n"
+    found = sources([*read(f"# A\n\n{first}", name="a.md"), *read(f"# B\n\n{other}", name="b.md")])
+    best = blocks_of([found[0]])[0]
+    further = next(b for b in blocks_of([found[1]]) if b.text.startswith("How long"))
+    both = tuple(RankedBlock(block, score) for block, score in ((best, 1.0), (further, 0.9)))
+    asked = weighted_question("How long do objects live by default?", [best, further])
+    shown = choose(RankedBlocks(asked, "words", both), 0.9)[1]
+    assert ("Default: 120" in shown.text) is whole
+
+
 def test_a_question_in_the_text_is_not_its_own_answer():
     page = "How do I stop the server?\n\nSend it the signal TERM and wait."
     best = ranked("How do I stop the server?", evidence(page)).blocks[0].block

@@ -783,6 +783,14 @@ options::, and *note Keys: (lock)Making keys, for keys.
      ‘always’
           Each time.
 
+‘--list’
+        • It lists boxes, with the length, the width and the height of each,
+          in the order in which they were made.
+
+Three examples:
+     box -f
+The second one takes no key.
+     box --list
    The end of the options, which belongs to the section around them.
 
  -- Function: box_open (BOX, KEY, LENGTH, WIDTH, HEIGHT, DEPTH,
@@ -820,6 +828,7 @@ def test_gnu_info_is_read_by_its_indentation(one, blocks):
         "",
         "-f, --force",
         "--when=WHEN",
+        "--list",
         "",
         "box_open (BOX, KEY, LENGTH, WIDTH, HEIGHT, DEPTH, COLOUR), BOX_OPEN (BOX)",
         "box_close (BOX)",
@@ -854,6 +863,16 @@ def test_gnu_info_is_read_by_its_indentation(one, blocks):
             "table",
             "never | Not at all.\nauto | If there is a key.\nalways | Each time.",
         ),
+        ("text", "--list"),
+        (
+            "list",
+            "- It lists boxes, with the length, the width and the height of each, in the order in "
+            "which they were made.",
+        ),
+        ("text", "Three examples:"),
+        ("code", "box -f"),
+        ("text", "The second one takes no key."),
+        ("code", "box --list"),
         ("text", "The end of the options, which belongs to the section around them."),
         (
             "text",
