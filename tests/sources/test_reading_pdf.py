@@ -105,6 +105,24 @@ def test_dots_that_lead_to_figures_are_no_columns_of_a_table(read_pdf, blocks):
     ]
 
 
+def test_a_table_of_contents_is_left_out(read_pdf):
+    def listed(pages):
+        lines = [f"{n} How to open box {n} {'. ' * 20}{page}" for n, page in enumerate(pages)]
+        lines = [(60, 700 - 14 * n, 10, line) for n, line in enumerate(lines)]
+        titles = [(60, 760, 14, "Contents", "B"), (60, 730, 10, "of which one goes on in a line")]
+        return read_pdf([*titles, *lines], [(60, 700, 10, LINE + ".")]).text
+
+    assert listed([1, 2, 2, 7, 9, 11]) == LINE + "."
+    # Fewer lines, or figures in no order, are something else.
+    assert "box 3" in listed([1, 2, 2, 7])
+    assert "box 3" in listed([5, 2, 11, 7, 9, 1])
+    entries = [(60, 600 - 14 * n, 10, f"{n} Box {n} {'. ' * 20}{n}") for n in range(6)]
+    told = [(60, 500 - 14 * n, 10, LINE) for n in range(12)]
+    kept = read_pdf([*entries, *told]).text
+    assert "Box 3" not in kept
+    assert kept.count(LINE) == 12
+
+
 def test_the_size_of_a_font_that_a_matrix_scales_is_that_on_the_page(read_pdf, blocks):
     rows = {"Robbery.": ("102.1", "25.5"), "Arson.": ("9.8", "4.3"), "Fraud.": ("173.7", "5.1")}
     page = [

@@ -19,7 +19,7 @@ from packwise.documents import BlockKind
 from packwise.errors import SourceError
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder
-from packwise.sources.pdf_layout import Part, joined, parts
+from packwise.sources.pdf_layout import Part, joined, parts, without_contents
 from packwise.sources.pdf_words import PageWords, PdfSegment, page_words, segments
 from packwise.sources.readers import installed
 
@@ -190,7 +190,7 @@ class _PdfReader:
                 words = seen
             else:
                 (self._garbled if garbled else self._without_text).append(number + 1)
-        page = _Page(number + 1, words.width, words.height, segments(words.words))
+        page = _Page(number + 1, words.width, words.height, without_contents(segments(words.words)))
         near = [
             index
             for index, one in enumerate(page.found)

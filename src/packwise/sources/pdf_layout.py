@@ -27,6 +27,11 @@ _SHORT_LINE = 0.75
 _SENTENCE_END = (".", "!", "?", ":", ";", "”", '"', ")")
 _TABLE_ROWS = 3
 _LEADERS = re.compile(r"(?:\s*\.){4,}\s*")
+_ENTRY = re.compile(r"\S.*?(?:\s*\.){4,}\s*(\d{1,4}|[ivxlc]{1,7})")
+"""A line of a table of contents: what begins on which page."""
+_FEWEST_ENTRIES = 5
+_MOSTLY = 0.5
+_IN_ORDER = 0.9
 _WORD_BREAK = re.compile(r"[^\W\d_]{2,}-$")
 
 
@@ -51,6 +56,28 @@ Row = list[PdfSegment]
 def parts(found: Sequence[PdfSegment]) -> list[Part]:
     """The blocks of a page, in reading order."""
     return [part for region in _regions(list(found)) for part in _parts_of_region(region)]
+
+
+def without_contents(found: Sequence[PdfSegment]) -> list[PdfSegment]:
+    """The segments of a page without its lines of a table of contents, which would match every
+    question that one of the sections answers. If they are most lines, nothing of the page is kept:
+    the others are the rest of long titles. The numbers at the end of the lines of another table
+    are in no order."""
+    lines: dict[int, list[PdfSegment]] = {}
+    for one in found:
+        lines.setdefault(round(one.y), []).append(one)
+    entries = {
+        y: entry[1]
+        for y, line in lines.items()
+        if (entry := _ENTRY.fullmatch(" ".join(one.text for one in line)))
+    }
+    pages = [int(page) for _, page in sorted(entries.items(), reverse=True) if page.isdigit()]
+    in_order = sum(page <= after for page, after in pairwise(pages))
+    if len(entries) < _FEWEST_ENTRIES or in_order < _IN_ORDER * (len(pages) - 1):
+        return list(found)
+    if len(entries) >= _MOSTLY * len(lines):
+        return []
+    return [one for one in found if round(one.y) not in entries]
 
 
 def _regions(found: Row) -> list[Row]:
