@@ -32,7 +32,7 @@ from packwise.evaluation.cache import cached_store
 from packwise.evaluation.data import DataSet, Question, half_of, load_dataset
 from packwise.models import cross_encoder
 from packwise.models.locate import obtain
-from packwise.models.onnx import OnnxSession, load_tokenizer, span_logits
+from packwise.models.onnx import OnnxSession, encode, load_tokenizer, span_logits
 from packwise.models.table import DEFAULT_CROSS_ENCODER, find_model
 from packwise.settings import Settings
 
@@ -97,7 +97,11 @@ def read(store: str, questions: Sequence[Question]) -> Iterator[Part]:
             for _, passage in library.store.document_passages(question.metadata["paragraph"]):
                 for block in answer_blocks(SourcePassage(1, passage)):
                     text, begin = judged_text(block)
-                    pair = tokenizer.encode(question.text, text)
+                    first, second = (
+                        encode(tokenizer, one, len(one), special=False)
+                        for one in (question.text, text)
+                    )
+                    pair = tokenizer.post_process(first, second)
                     states = session.outputs(pair.ids, pair.type_ids)[1]
                     part = Part(question, text, pair, states.astype(np.float32))
                     label(part, begin)
