@@ -24,7 +24,7 @@ from packwise.answering.blocks import (
     surroundings,
 )
 from packwise.answering.extractive import choose, extract, rendered
-from packwise.answering.named_rows import named_rows, names_row
+from packwise.answering.named_rows import exact_row, named_rows, names_row
 from packwise.answering.short_answers import _whole_words, short_answer
 from packwise.chunking import chunk
 from packwise.documents import Passage
@@ -331,6 +331,42 @@ def test_most_words_of_a_cell_name_its_row():
     assert not named_rows(table, "How much penicillin does Salmonella need?")
     assert named_rows(table, "How many units of penicillin does Salmonella typhosa need?")
     assert not named_rows(table, "How many kinds of Salmonella typhosa have a dose?")
+
+
+def test_an_unsure_answer_begins_with_the_row_that_was_asked_for():
+    prose = "# Tracking\n\nOnce Buster is released by Debian you will be tracking stable.\n"
+    found = sources(read(prose) + read(RELEASES, name="releases.md"))
+    best = ranked("When was Debian Buster released?", found)
+    first = next(one for one in best.blocks if one.block.source is found[0])
+    best = replace(best, blocks=(first, *(one for one in best.blocks if one is not first)))
+    (row, *others) = choose(best, 0.2)
+    assert row.text == "10 | Buster | 2010-04-26 | 2013-06-17"
+    assert first.block in others
+    assert choose(best, 0.9)[0] == first.block
+    best = replace(best, question=parse_question("Which is the latest release of Debian Buster?"))
+    assert choose(best, 0.2)[0] == first.block
+
+
+def test_a_row_that_is_named_exactly_stands_for_one_that_says_more():
+    page = "# Scripts\n\n| code | name |\n| --- | --- |\n| Cyrl | Cyrillic |\n"
+    page += "| Cyrs | Cyrillic (Old Church Slavonic variant) |\n| Zyyy | Code for no script |\n"
+    (found,) = sources(read(page))
+    rows = {part.text[:4]: part for part in answer_blocks(found) if part.kind is PartKind.ROW}
+    assert exact_row(rows["Cyrs"], "What is the script code for Cyrillic?") == rows["Cyrl"]
+    assert exact_row(rows["Zyyy"], "What is the script code for Cyrillic?") == rows["Zyyy"]
+    assert exact_row(rows["Cyrs"], "What does Cyrs mean?") == rows["Cyrs"]
+
+
+def test_an_answer_names_the_section_around_it_that_the_question_is_about():
+    page = (
+        "# News\n\n## 1.8 (released on June 25)\n\n### Installation\n\n- mu 1.8 uses meson\n- C++\n"
+    )
+    (found,) = sources(read(page))
+    block = next(part for part in answer_blocks(found) if part.kind is PartKind.LIST)
+    (shown,) = rendered([block], "When was mu 1.8 released?")
+    assert shown.startswith("**1.8 (released on June 25) > Installation**")
+    (shown,) = rendered([block], "What does mu use?")
+    assert shown.startswith("**Installation**")
 
 
 @pytest.mark.parametrize(

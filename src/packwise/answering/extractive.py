@@ -27,7 +27,12 @@ from packwise.answering.blocks import (
     hull,
     surroundings,
 )
-from packwise.answering.named_rows import named_rows, names_row
+from packwise.answering.named_rows import (
+    exact_row,
+    named_rows,
+    names_row,
+    rows_asked_for,
+)
 from packwise.answering.short_answers import ShortAnswer, is_worth_showing, short_answer
 from packwise.context.markdown import one_line, table_markdown
 from packwise.language.analyzer import terms
@@ -113,7 +118,7 @@ def extract(
     best_short = short_answer(ranked, span_reader)
     short = best_short if is_worth_showing(best_short, probability) else None
     chosen = choose(ranked, probability, most)
-    parts = rendered(chosen)
+    parts = rendered(chosen, question)
     if short is not None:
         said = without_markers(clean(short.text))
         parts.insert(0, f"{said} [{short.block.source.marker}]")
@@ -136,20 +141,31 @@ def extract(
 def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) -> list[AnswerBlock]:
     """The best block and what is around it, of a long table the rows that the question names, and
     others that say something else and are likely enough, relative to it. ``probability`` is that
-    of the best one being right."""
+    of the best one being right; if that is not likely, rows that the question asks for by name
+    come first."""
     least = NEARLY_AS_LIKELY
     if probability < LIKELY:
         most, least = most + MORE_BLOCKS, STILL_POSSIBLE
     best = ranked.blocks[0]
+    question = ranked.question.text
     table = best.block.kind is PartKind.TABLE
-    chosen = (table and named_rows(best.block, ranked.question.text)) or [best.block]
+    chosen = (table and named_rows(best.block, question)) or [_exact(best.block, question)]
+    if probability < LIKELY and not table:
+        sources = {one.block.source.marker: one.block.source for one in ranked.blocks}
+        rows = rows_asked_for(sources.values(), question)
+        chosen = [*rows, *(one for one in chosen if not any(_is_said(one, row) for row in rows))]
     for one in ranked.blocks[1:]:
         if len(chosen) >= most or math.exp(one.score - best.score) < least:
             break
-        brief = one.block.end - one.block.start <= FURTHER
-        if brief and not any(_is_said(one.block, other) for other in chosen):
-            chosen.append(one.block)
+        block = _exact(one.block, question)
+        brief = block.end - block.start <= FURTHER
+        if brief and not any(_is_said(block, other) for other in chosen):
+            chosen.append(block)
     return _together(chosen)
+
+
+def _exact(block: AnswerBlock, question: str) -> AnswerBlock:
+    return exact_row(block, question) if block.kind is PartKind.ROW else block
 
 
 def _together(chosen: Sequence[AnswerBlock]) -> list[AnswerBlock]:
@@ -192,7 +208,7 @@ def _is_said(one: AnswerBlock, other: AnswerBlock) -> bool:
     return len(mine & theirs) > _SAME * len(mine)
 
 
-def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
+def rendered(chosen: Sequence[AnswerBlock], question: str = "") -> list[str]:
     """The blocks as Markdown, each with the number of its source. Rows of one table stand in one
     table, and what introduces several blocks is said once."""
     parts: list[str] = []
@@ -216,7 +232,7 @@ def rendered(chosen: Sequence[AnswerBlock]) -> list[str]:
         # A stretch may hold code; its other parts are without markers already.
         if block.kind not in (PartKind.CODE, PartKind.STRETCH):
             text = without_markers(text)
-        subject = _subject(block)
+        subject = _subject(block, question)
         # It is said once for all parts of a section.
         subject = "" if (block.source.marker, subject) in introduced else subject
         introduced.add((block.source.marker, subject))
@@ -250,9 +266,10 @@ def _names_section(text: str, block: AnswerBlock) -> bool:
     return bool(path) and text.startswith(path[-1].removesuffix("()"))
 
 
-def _subject(block: AnswerBlock) -> str:
+def _subject(block: AnswerBlock, question: str) -> str:
     """The name of the section, in bold, if the block does not say what it is about: the option
-    or function that is described, or what "this command" is."""
+    or function that is described, or what "this command" is. One around it that the question is
+    about is named too: "1.8 (released in June)"."""
     passage = block.source.passage
     sections = [name for name in passage.section_path if name.strip()]
     names = [name for name in (passage.doc_title, *sections) if name.strip()]
@@ -263,7 +280,10 @@ def _subject(block: AnswerBlock) -> str:
     points_back = not block.above.strip() and first in _POINTS_BACK
     held = set(terms(f"{block.above} {block.text}", passage.lang))
     says_it = held.issuperset(terms(told[-1], passage.lang))
+    asked = set(terms(question, passage.lang))
+    around = [name for name in sections[:-1] if len(asked & set(terms(name, passage.lang))) > 1]
     # The title of a page without sections says little about one of its paragraphs.
-    if points_back or (not says_it and (sections or block.kind not in _PROSE)):
-        return f"**{without_markers(clean(one_line(told[-1])))}**"
+    if around or points_back or (not says_it and (sections or block.kind not in _PROSE)):
+        shown = dict.fromkeys((*around[-1:], told[-1]))
+        return f"**{' > '.join(without_markers(clean(one_line(name))) for name in shown)}**"
     return ""

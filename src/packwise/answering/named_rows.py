@@ -66,6 +66,43 @@ def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
     return [rows[at] for at in named]
 
 
+def exact_row(block: AnswerBlock, question: str) -> AnswerBlock:
+    """The row beside this one that the question names by a whole cell, if this one only has its
+    words among others: "Cyrillic" before "Cyrillic (Old Church Slavonic variant)"."""
+    lang = block.source.passage.lang
+    asked = f" {' '.join(terms(question, lang))} "
+    rows = [
+        part
+        for part in answer_blocks(block.source)
+        if part.kind is PartKind.ROW and part.above == block.above
+    ]
+    named = [
+        {cell for cell in _cells(row.text, lang) if f" {cell} " in asked and not _is_figure(cell)}
+        for row in rows
+    ]
+    rows_with = Counter(cell for cells in named for cell in cells)
+    held = f" {' '.join(terms(block.text, lang))} "
+    same = [
+        row
+        for row, cells in zip(rows, named, strict=True)
+        if any(rows_with[cell] == 1 and f" {cell} " in held for cell in cells)
+    ]
+    return same[0] if len(same) == 1 else block
+
+
+def rows_asked_for(sources: Iterable[SourcePassage], question: str) -> list[AnswerBlock]:
+    """The rows of the first passage of which the question asks for rows, if they are few."""
+    for one in sources:
+        rows = [
+            part
+            for part in answer_blocks(one)
+            if part.kind is PartKind.ROW and asks_for_row(part, question)
+        ]
+        if rows:
+            return rows if len(rows) <= MOST_NAMED and not _OF_ALL_ROWS.search(question) else []
+    return []
+
+
 def names_row(sources: Iterable[SourcePassage], question: str) -> bool:
     """Whether a question asks for a row of these passages."""
     return any(asks_for_row(part, question) for one in sources for part in answer_blocks(one))

@@ -86,7 +86,11 @@ def _open_folder(path: Path, label: str) -> Source:
         )
     tree = SphinxTree(resolved, listing.files)
     # The settings of Sphinx say how to read its pages, and are none themselves.
-    pages = tuple(file for file in listing.files if not tree.is_settings(file.id))
+    pages = tuple(
+        file
+        for file in listing.files
+        if not tree.is_settings(file.id) and file.id not in tree.asciidoc_parts
+    )
     listing = replace(listing, files=pages)
     return FilesSource(readable(resolved.name) or "root", str(resolved), listing, tree)
 
@@ -167,8 +171,8 @@ def file_entry(
             links = resolver.fingerprint(file.id, text, reader.format)
             if tree and reader.format in RST_FORMATS:
                 links += f"{tree.is_rst(file.id)} {tree.fingerprint(file.id, text)}"
-            elif tree and reader.format == "markdown":
-                expanded = tree.expand_markdown(file.id, text)
+            elif tree and reader.format in tree.expanders:
+                expanded = tree.expanders[reader.format](file.id, text)
                 links += expanded if expanded != text else ""
     except SourceError as error:
         return Problem(file.label, error.message)
@@ -198,8 +202,8 @@ def _load(
                 rest = tree.expand(file.id, rest)
                 builder.find_reference = partial(tree.reference, file.id)
                 reader = reader_of("rst") if tree.is_rst(file.id) else reader
-            elif tree and reader.format == "markdown":
-                rest = tree.expand_markdown(file.id, rest)
+            elif tree and reader.format in tree.expanders:
+                rest = tree.expanders[reader.format](file.id, rest)
             reader.load()(builder, rest)
     except SourceError as error:
         reason = f"{file.label}: {error.message}"

@@ -33,9 +33,9 @@ def read(builder: DocumentBuilder, text: str) -> None:
     if vim_help.is_help(text):
         vim_help.read(builder, text)
     elif asciidoc > rst and ((headed and asciidoc >= 3) or of_manual):
-        from packwise.sources.line_markup import read_asciidoc
+        from packwise.sources import asciidoc as manual
 
-        read_asciidoc(builder, text)
+        manual.read(builder, text)
     elif titled and rst >= 3:
         from packwise.sources import rst as restructured
 

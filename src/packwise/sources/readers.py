@@ -136,8 +136,6 @@ _PLAIN = re.compile(
 )
 """Names without a suffix that text files have by custom."""
 
-_LINES = "packwise.sources.line_markup"
-
 BUILT_IN = (
     Reader(
         "markdown",
@@ -199,11 +197,11 @@ BUILT_IN = (
         "asciidoc",
         (".adoc", ".asciidoc", ".asc"),
         Reads.TEXT,
-        f"{_LINES}:read_asciidoc",
-        version="4",
+        "packwise.sources.asciidoc:read",
+        version="5",
         lines=True,
     ),
-    Reader("org", (".org",), Reads.TEXT, f"{_LINES}:read_org", version="2", lines=True),
+    Reader("org", (".org",), Reads.TEXT, "packwise.sources.org:read", version="2", lines=True),
     Reader(
         "json",
         (".json", ".geojson"),

@@ -24,7 +24,9 @@ SIZE_LIMIT = 500_000
 READ_LIMIT = 10_000_000
 """Characters of all files that are read for it, of which it may want a few lines only."""
 
-_DEEPEST = 8
+DEEPEST = 8
+"""How many files may be open, one in another."""
+
 _LEADING = 20_000
 _DIRECTIVE = re.compile(
     r"(?m)^([ \t]*)\.\. (include|literalinclude)::[ \t]+(\S[^\n]*)$"
@@ -32,6 +34,7 @@ _DIRECTIVE = re.compile(
 )
 _OPTION = re.compile(r"(?m)^[ \t]*:([\w-]+):(.*)$")
 _FIELD = re.compile(r":([^\s:][^:\n]{0,60}):(?:[ \t]+(.*)|$)")
+_NAMED = re.compile(r"(?m)^:([\w-]{1,60}):")
 _META = re.compile(r"(?m)^\.\. meta::[ \t]*\n((?:[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
 # A blank line, a comment or target, what is indented below it, or the line of a title.
 _NO_PARAGRAPH = re.compile(r"\s|$|\.\.(?:\s|$)|([!-/:-@\[-`{-~])\1*\s*$")
@@ -63,17 +66,19 @@ def leading_fields(text: str) -> Iterator[tuple[str, str]]:
 
 
 def is_restricted(text: str) -> bool:
-    """Whether a text says who may see it. No part of it may then appear in another document."""
+    """Whether a text says who may see it. No part of it may then appear in another document.
+    AsciiDoc may say so on any line."""
     try:
         builder, rest = front_matter.split(text)
     except SourceError:
         return True
     declared = any(key in builder.metadata for key in KEYS)
-    return declared or any(access_key(name) for name, _ in leading_fields(rest))
+    names = [*_NAMED.findall(rest), *(name for name, _ in leading_fields(rest))]
+    return declared or any(map(access_key, names))
 
 
 @dataclass(slots=True)
-class _Left:
+class Left:
     """What one document may still insert and read."""
 
     inserting: int = field(default_factory=lambda: SIZE_LIMIT)
@@ -96,18 +101,18 @@ class Includes:
         """The text with the files that it includes in their places."""
         if "include::" not in text:
             return text
-        return self._expand(document_id, text, project, (document_id,), _Left())
+        return self._expand(document_id, text, project, (document_id,), Left())
 
     def _expand(
-        self, base: str, text: str, project: str, open_files: tuple[str, ...], left: _Left
+        self, base: str, text: str, project: str, open_files: tuple[str, ...], left: Left
     ) -> str:
         def insert(found: re.Match[str]) -> str:
             indent, name, path = found[1], found[2], found[3].rstrip()
             folder = project if path.startswith("/") else posixpath.dirname(base)
             target = posixpath.normpath(posixpath.join(folder, path.lstrip("/")))
-            if target in open_files or len(open_files) > _DEEPEST or left.reading <= 0:
+            if target in open_files or len(open_files) > DEEPEST or left.reading <= 0:
                 return found[0]
-            included = self._read(target)
+            included = self.read(target)
             if included is None:
                 return found[0]
             options = {key: value.strip() for key, value in _OPTION.findall(found[4])}
@@ -123,8 +128,8 @@ class Includes:
 
         return _DIRECTIVE.sub(insert, text)
 
-    def _read(self, target: str) -> str | None:
-        """The text of a file that may be included."""
+    def read(self, target: str) -> str | None:
+        """The text of a file that may be included; ``None`` if it may not."""
         path = self._root / target
         if target.startswith(("../", "/")) or target in ("..", ".") or secret_in(target, ""):
             return None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from packwise.errors import SourceError
+from packwise.sources import asciidoc_includes
 from packwise.sources.autodoc import Autodoc
 from packwise.sources.decoding import decode, file_bytes
 from packwise.sources.readers import SourceFile
@@ -109,12 +110,14 @@ class SphinxTree:
         self._files = tuple(files)
         self._includes = Includes(root)
         self._autodoc: dict[str, Autodoc] = {}
+        self.expanders = {"asciidoc": self.expand_asciidoc, "markdown": self.expand_markdown}
 
     def expand(self, document_id: str, text: str) -> str:
         """The text with included files and docstrings in their places, and with what ``conf.py``
         defines."""
         folder = self._folder(document_id)
         text = self._includes.expand(document_id, text.replace("\r\n", "\n"), folder)
+        text = self.expand_asciidoc(document_id, text)
         project = self._projects.get(folder)
         if project:
             text = self._docstrings(folder).expand(text)
@@ -128,6 +131,17 @@ class SphinxTree:
         if project and project.definitions and re.search(r"\||`_|\w_\b", text):
             lines.append(project.definitions)
         return "\n\n".join(lines)
+
+    def expand_asciidoc(self, document_id: str, text: str) -> str:
+        """An AsciiDoc text with included files in their places."""
+        return asciidoc_includes.expand(self._includes, document_id, text.replace("\r\n", "\n"))[0]
+
+    @cached_property
+    def asciidoc_parts(self) -> frozenset[str]:
+        """The AsciiDoc files that others hold as a whole: they are no documents of their own."""
+        texts = ((x.id, _text(x)) for x in self._files if x.reader.format == "asciidoc")
+        public = ((name, text) for name, text in texts if not is_restricted(text))
+        return asciidoc_includes.parts(self._includes, public)
 
     def expand_markdown(self, document_id: str, text: str) -> str:
         """A Markdown text with docstrings where MyST or mkdocstrings insert them."""

@@ -1,0 +1,108 @@
+"""The ``include`` directive of AsciiDoc, resolved to files of the same source folder."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from packwise.sources.rst_includes import DEEPEST, Includes, Left
+
+ATTRIBUTE = re.compile(r":(!?[\w-]+)!?:(?:\s+(.*))?$")
+REFERENCE = re.compile(r"\{([\w-]+)\}")
+_DIRECTIVE = re.compile(r"include::([^\s\[\]][^\[\]]{0,500})\[([^\]]{0,500})\]\s*")
+_OPTION = re.compile(r"([\w-]+)=(?:\"([^\"]*)\"|([^,\"]*))")
+_TAG = re.compile(r"\b(tag|end)::([\w.-]{1,100})\[\]")
+_RANGE = re.compile(r"\s*(\d{1,9})(?:\.\.(-1|\d{1,9})?)?\s*")
+
+
+@dataclass(slots=True)
+class _State:
+    """What one document may still insert, what it has inserted as a whole, and its attributes."""
+
+    left: Left = field(default_factory=Left)
+    whole: set[str] = field(default_factory=set[str])
+    values: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def expand(files: Includes, document_id: str, text: str) -> tuple[str, frozenset[str]]:
+    """The text with the files that it includes in their places, and which of them are there as a
+    whole. What ``Includes`` does not read, and a file that includes itself, stays a directive."""
+    if "include::" not in text:
+        return text, frozenset()
+    state = _State()
+    lines = _expanded(files, document_id, text, (document_id,), state)
+    return "\n".join(lines), frozenset(state.whole)
+
+
+def parts(files: Includes, texts: Iterable[tuple[str, str]]) -> frozenset[str]:
+    """The files that are parts of others, given each id and text. Files that only include one
+    another are no parts: something must stay that holds them."""
+    holding = {name: expand(files, name, text)[1] - {name} for name, text in texts}
+    included = frozenset[str]().union(*holding.values())
+    return frozenset[str]().union(*(held for name, held in holding.items() if name not in included))
+
+
+def _expanded(
+    files: Includes, base: str, text: str, open_files: tuple[str, ...], state: _State
+) -> list[str]:
+    lines: list[str] = []
+    for line in text.split("\n"):
+        if found := ATTRIBUTE.match(line):
+            state.values[found[1].lower()] = (found[2] or "").strip()
+        if found := _DIRECTIVE.fullmatch(line):
+            lines += _inserted(files, base, found, open_files, state)
+        else:
+            lines.append(line)
+    return lines
+
+
+def _inserted(
+    files: Includes, base: str, found: re.Match[str], open_files: tuple[str, ...], state: _State
+) -> list[str]:
+    """The lines that a directive stands for; itself, if they may not be inserted."""
+    path = REFERENCE.sub(lambda name: state.values.get(name[1].lower(), name[0]), found[1])
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(base), path))
+    if target in open_files or len(open_files) > DEEPEST or state.left.reading <= 0:
+        return [found[0]]
+    included = files.read(target)
+    if included is None:
+        return [found[0]]
+    options = {one[1]: one[2] or one[3] or "" for one in _OPTION.finditer(found[2])}
+    part = _selected(included, options)
+    state.left.reading -= len(included)
+    if len(part) > state.left.inserting:
+        return [found[0]]
+    state.left.inserting -= len(part)
+    if options.keys().isdisjoint(("tag", "tags", "lines")):
+        state.whole.add(target)
+    lines = _expanded(files, target, part, (*open_files, target), state)
+    if shift := re.fullmatch(r"[+-]?([1-5])", options.get("leveloffset", "").strip()):
+        up, down = ("-", "+") if shift[0][0] == "-" else ("+", "-")
+        lines = [f":leveloffset: {up}{shift[1]}", "", *lines, "", f":leveloffset: {down}{shift[1]}"]
+    return lines
+
+
+def _selected(text: str, options: dict[str, str]) -> str:
+    """The lines of a file that the options of the directive ask for."""
+    lines = text.rstrip().split("\n")
+    if wanted := options.get("lines"):
+        found = [one for part in re.split("[,;]", wanted)[:100] if (one := _RANGE.fullmatch(part))]
+        ranges = [
+            range(int(one[1]), int(one[2]) + 1 if (one[2] or "-1") != "-1" else len(lines) + 1)
+            if ".." in one[0]
+            else range(int(one[1]), int(one[1]) + 1)
+            for one in found
+        ]
+        return "\n".join(x for n, x in enumerate(lines, 1) if any(n in one for one in ranges))
+    names = set(re.split("[,;]", options.get("tag") or options.get("tags") or ""))
+    named = all(re.fullmatch(r"[\w.-]+", name) for name in names)
+    inside: set[str] = set()
+    kept: list[str] = []
+    for line in lines:
+        if mark := _TAG.search(line):
+            (inside.add if mark[1] == "tag" else inside.discard)(mark[2])
+        elif not named or not inside.isdisjoint(names):
+            kept.append(line)
+    return "\n".join(kept)
