@@ -165,11 +165,11 @@ class SyntheticEmbedder:
     name = "synthetic"
     version = "synthetic-1"
     window = 512
+    dim = 384
     _ROWS = 1 << 14
 
-    def __init__(self, dim: int = 384) -> None:
-        self.dim = dim
-        self._table = np.random.default_rng(1).standard_normal((self._ROWS, dim), np.float32)
+    def __init__(self) -> None:
+        self._table = np.random.default_rng(1).standard_normal((self._ROWS, self.dim), np.float32)
 
     def embed_passages(self, texts: Sequence[str], progress: OnEmbedded | None = None) -> Vectors:
         rows = [self.embed_query(text) for text in texts]
