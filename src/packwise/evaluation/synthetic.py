@@ -20,7 +20,7 @@ from packwise.models.base import OnEmbedded, Vectors
 from packwise.stores.checks import normalised
 
 PASSAGES_PER_DOCUMENT = 10
-"""About so many, of two sections each."""
+"""On average."""
 
 _SECTIONS = 2 * PASSAGES_PER_DOCUMENT
 
@@ -103,7 +103,7 @@ class SyntheticDocuments(Sequence[dict[str, str]]):
 
 
 def questions(count: int, documents: int) -> list[str]:
-    """Questions to a store of so many documents: words of a topic, and often a title."""
+    """Questions to a store of ``documents`` documents: words of a topic, and often a title."""
     return [question for question, _ in judged_questions(count, documents)]
 
 
