@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_type_hints
 
@@ -19,8 +18,7 @@ from packwise.errors import SettingError
 PREFIX = "PACKWISE_"
 OVERRIDE, DEFAULT = "override", "default"
 
-_TRUE = {"1", "on", "true", "yes"}
-_FALSE = {"0", "off", "false", "no"}
+_TRUE, _FALSE = {"1", "on", "true", "yes"}, {"0", "off", "false", "no"}
 
 
 def setting(
@@ -81,8 +79,8 @@ class Settings:
     document_seconds: float = setting(
         300.0,
         "PACKWISE_DOCUMENT_SECONDS",
-        "the most seconds of computing to read and chunk one document; 0 for no limit",
-        "a book of a thousand pages takes a tenth of it; a document that takes longer was made to",
+        "the most processor seconds to read and chunk one document; 0 for no limit",
+        "a book of a thousand pages takes a tenth of it; a document that takes longer is an attack",
         bounds=(0, None),
     )
     passage_tokens: int = setting(
@@ -170,7 +168,7 @@ class Settings:
     cross_encoder_weight: float = setting(
         0.2,
         "PACKWISE_CROSS_ENCODER_WEIGHT",
-        "weight of the cross-encoder's score beside the first stage's",
+        "weight of the cross-encoder's score against that of the first stage",
         "alone it ranks worse where question and passage share few words",
         bounds=(0, 1),
     )
@@ -184,15 +182,8 @@ class Settings:
     query_cache: int = setting(
         256,
         "PACKWISE_QUERY_CACHE",
-        "searches kept in memory; 0 keeps none",
+        "searches kept in memory for a minute; 0 keeps none",
         "enough for the repeats of a page or an agent, at a few megabytes",
-        bounds=(0, None),
-    )
-    query_cache_seconds: float = setting(
-        60.0,
-        "PACKWISE_QUERY_CACHE_SECONDS",
-        "how long a search is kept in memory",
-        "repeats come within a minute; older entries only cost memory",
         bounds=(0, None),
     )
 
@@ -341,21 +332,21 @@ class Settings:
         1000,
         "PACKWISE_WEB_PAGES",
         "the most pages that one URL may lead to",
-        "a site of documentation fits; a prefix that is too short does not fill the disk",
+        "enough for a documentation site; a prefix that is too short does not fill the disk",
         bounds=(1, None),
     )
     web_delay: float = setting(
         0.2,
         "PACKWISE_WEB_DELAY",
         "seconds between two requests; a longer Crawl-delay of robots.txt is kept",
-        "five pages a second burden no server",
+        "five pages per second are no burden for a server",
         bounds=(0, 60),
     )
     web_private: bool = setting(
         False,
         "PACKWISE_WEB_PRIVATE",
         "also fetch from addresses that are not on the public internet",
-        "a link must not lead into the network of whoever builds",
+        "a link must not lead into the network of the person who builds",
     )
 
     _origins: ClassVar[Mapping[str, str]] = {}
@@ -396,8 +387,7 @@ class Settings:
 
     def _with(self, origins: Mapping[str, str], overrides: Mapping[str, Any]) -> Settings:
         known = {f.name: f for f in fields(self)}
-        unknown = overrides.keys() - known.keys()
-        if unknown:
+        if unknown := overrides.keys() - known.keys():
             raise SettingError(
                 f"no such setting: {', '.join(sorted(unknown))}", fix="packwise settings"
             )
@@ -407,16 +397,17 @@ class Settings:
         return copy
 
 
+_CHOICES = {name: get_args(kind) for name, kind in get_type_hints(Settings).items()}
+
+
 def _checked(f: Field[Any], name: str, raw: Any) -> Any:
     """``raw`` as a value of the setting; ``name`` is what the caller called it."""
     default: Any = f.default
     low, high = f.metadata["bounds"]
-    value: Any = raw
-    if isinstance(raw, str):
-        value = _parsed(raw.strip(), default)
-    elif isinstance(default, float) and isinstance(raw, int) and not isinstance(raw, bool):
-        value = float(raw)
-    takes, choices = "", get_args(_types()[f.name])
+    value: Any = _parsed(raw.strip(), default) if isinstance(raw, str) else raw
+    if isinstance(default, float) and type(value) is int:
+        value = float(value)
+    takes, choices = "", _CHOICES[f.name]
     if type(value) is not type(default):
         kinds = {bool: "on or off", int: "a whole number", float: "a number", str: "text"}
         takes = kinds[type(default)]
@@ -427,11 +418,6 @@ def _checked(f: Field[Any], name: str, raw: Any) -> Any:
     if takes:
         raise SettingError(f"{name} takes {takes}, not {raw!r}", fix="packwise settings")
     return value
-
-
-@cache
-def _types() -> dict[str, Any]:
-    return get_type_hints(Settings)
 
 
 def _parsed(raw: str, default: Any) -> Any:

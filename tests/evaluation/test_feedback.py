@@ -163,7 +163,7 @@ def test_calibrate_with_feedback_says_how_many_are_missing(pack, info):
 
 def test_the_command_lists_the_verdicts(pack, info):
     runner = CliRunner()
-    assert "nobody has judged" in runner.invoke(app, ["feedback", str(pack)]).stdout
+    assert "no answer has been judged" in runner.invoke(app, ["feedback", str(pack)]).stdout
     save_feedback(info, RIGHT)
     listed = runner.invoke(app, ["feedback", str(pack)]).stdout
     assert "1 right, 0 wrong" in " ".join(listed.split())

@@ -24,7 +24,7 @@ def clock():
 
 
 def test_an_answer_is_kept_for_a_while(clock):
-    cache = QueryCache(8, 60.0, clock)
+    cache = QueryCache(8, clock=clock)
     cache.put(Query("q"), "v1", "answer")
     assert cache.get(Query("q"), "v1") == "answer"
     clock.now = 59.9

@@ -79,11 +79,11 @@ def test_without_keys_one_user_has_every_place():
 
 def test_a_key_may_hold_a_quarter_of_the_queue():
     async def body():
-        queue, later = FairQueue(1, 8), asyncio.get_running_loop().time() + PATIENCE
+        queue, later = FairQueue(1, 12), asyncio.get_running_loop().time() + PATIENCE
         await queue.enter(Sender("greedy"), heavy=False, deadline=later)
         waiting = [
             asyncio.create_task(queue.enter(Sender("greedy"), heavy=False, deadline=later))
-            for _ in range(2)
+            for _ in range(3)
         ]
         await settled()
         with pytest.raises(QueueFull):

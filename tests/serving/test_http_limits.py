@@ -345,6 +345,15 @@ def test_a_limit_that_makes_no_sense_is_refused(wrong):
         Limits(**wrong)
 
 
+def test_the_limits_are_those_that_the_page_on_the_http_api_states():
+    limits = Limits()
+    assert (limits.body_bytes, limits.file_bytes, limits.upload_bytes) == (262144, 67108864, 2**30)
+    assert (limits.question, limits.waiting, limits.traces) == (8000, 512, 256)
+    assert (limits.rate, limits.deadline, limits.drain_seconds) == (600, 60, 30)
+    assert (limits.header_seconds, limits.body_seconds, limits.write_seconds) == (10, 15, 20)
+    assert limits.upload_seconds == 600
+
+
 def test_only_a_browser_that_was_pointed_here_gets_in_without_keys(client):
     ask = {"query": "mirror"}
     for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.x", ""):

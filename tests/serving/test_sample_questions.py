@@ -89,9 +89,9 @@ def test_headings_sentences_options_and_rows_are_asked_for(pack):
     } <= made.keys()
     assert not [question for question in made if "--help" in question]
     row = made["When was Larvik opened?"]
-    assert row.is_told("| Larvik | Norway | 14 m | 1879-03-11 |")
-    assert not row.is_told("| Skagen | Denmark | 11 m | 1907-10-20 |")
-    assert not row.is_told("Larvik is in Norway.")
+    assert row.is_answered_by("| Larvik | Norway | 14 m | 1879-03-11 |")
+    assert not row.is_answered_by("| Skagen | Denmark | 11 m | 1907-10-20 |")
+    assert not row.is_answered_by("Larvik is in Norway.")
 
 
 def test_licences_and_change_logs_are_not_asked_about(pack):

@@ -154,7 +154,7 @@ def bench_context(store: str, count: int, budget: int, as_json: bool) -> None:
     """Time contexts from STORE with its own headings as questions.
 
     Each question is asked with every cache of Packwise empty (cold), packed again right after
-    that (warm), and asked by the policy baseline, cold too. Times are of the processor, so that
+    that (warm), and packed with the policy baseline, also cold. Times are processor times, so that
     other work on the machine counts for less.
     """
     import numpy as np

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--precision",
     type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
-    help="Answer only if this share of the answers is found.  [default: answer from 0.5 on]",
+    help="Answer where this share of contexts has the answer.  [default: answer at 0.5 and above]",
 )
 @click.option(
     "--other",
@@ -64,7 +64,7 @@ def calibrate(
     a file of questions or a BEIR folder; --feedback uses what people said about answers of STORE
     (`packwise feedback`). Without either, the calibration in use is shown. If too few questions
     are marked as unanswerable, each answered one is used a second time with its answer removed
-    from the list. Run with RERANKER=crossencoder to use its score too.
+    from the list. Set PACKWISE_RERANKER=crossencoder to use its score too.
     """
     from packwise.library import open_library
     from packwise.retrieval.calibration import (
@@ -173,7 +173,7 @@ def _show(fitted: Fit, examples: list[CalibrationExample], path: Path | None) ->
         (f"AUROC of the best single score, {best}", f"{fitted.raw[best]:.3f}"),
         ("expected calibration error", f"{found.ece:.3f}"),
         ("Brier score", f"{found.brier:.3f}"),
-        ("right when answering from 0.5 on", f"{found.accuracy:.1%}"),
+        ("right when answering at 0.5 and above", f"{found.accuracy:.1%}"),
         ("right when always / never answering", f"{found.always:.1%} / {found.never:.1%}"),
         ("answers from a probability of", f"{calibration.threshold:.2f}"),
         ("share answered, and of these wrongly", answered),

@@ -37,6 +37,19 @@ where_option = click.option(
 )
 
 
+class DefaultGroup(click.Group):
+    """A group that runs ``run`` if the first argument is neither a command nor ``--help``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = (*self.commands, *ctx.help_option_names)
+        if args[0] not in named if args else not self.no_args_is_help:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
 def text_argument(name: str) -> Callable[[_Command], _Command]:
     """An argument of one or more words, with or without quotes around them."""
 

@@ -32,28 +32,29 @@ _PACKING_OPTIONS = (
     ("novelty-alpha", "X", "PACKING_NOVELTY_ALPHA", "Weight of novelty against relevance"),
     ("answerability-bonus", "X", "PACKING_ANSWERABILITY_BONUS", "Bonus for likely answers"),
     ("reunification", "on|off", "SECTION_REUNIFICATION", "Attach the neighbours of passages"),
-    ("token-price", "X", "PACKWISE_PACKING_TOKEN_PRICE", "What a thousand tokens must add"),
+    ("token-price", "X", "PACKING_TOKEN_PRICE", "What a thousand tokens must add"),
 )
 
 
 def _packing_options(command: Callable[..., None]) -> Callable[..., None]:
     for name, form, variable, text in reversed(_PACKING_OPTIONS):
-        setting = variable.removeprefix("PACKWISE_").lower()
-        option = click.option(f"--{name}", setting, metavar=form, help=f"{text} ({variable}).")
-        command = option(command)
+        shown = f"{text} (PACKWISE_{variable})."
+        command = click.option(f"--{name}", variable.lower(), metavar=form, help=shown)(command)
     return command
 
 
 @click.command()
 @click.argument("store")
 @text_argument("question")
-@click.option("--budget", type=int, metavar="N", help="Most tokens of the text.")
+@click.option("--budget", type=int, metavar="N", help="Most tokens of the context.")
 @click.option("--policy", type=click.Choice(PACKING_POLICIES), help="How passages are chosen.")
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="hybrid", help="Which legs.")
 @click.option("--fusion", type=click.Choice(get_args(Fusion)), help="How the legs are joined.")
 @where_option
 @click.option(
-    "--tokenizer-model", metavar="MODEL", help="Whose tokens are counted (TOKENIZER_MODEL)."
+    "--tokenizer-model",
+    metavar="MODEL",
+    help="Whose tokens are counted (PACKWISE_TOKENIZER_MODEL).",
 )
 @click.option(
     "--token-counts",

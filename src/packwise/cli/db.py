@@ -88,7 +88,7 @@ def import_(store: str, file: Path, embedder: str | None, as_json: bool, **optio
     A line has tenant_id, node_type, and any of dataset_name, title, summary,
     content_description, content, metadata, id and embedding. It replaces the node of the same
     tenant, data set and id. Every line is checked before the first is written, and a bad one is
-    reported with its number. An import that was stopped continues where it was.
+    reported with its number. An interrupted import continues where it stopped.
     """
     from packwise.nodes.importing import import_nodes
     from packwise.nodes.store import NodeStore
@@ -107,7 +107,7 @@ def import_(store: str, file: Path, embedder: str | None, as_json: bool, **optio
 @_many("--schema", "schemas", metavar="NAME", help="Only this schema.")
 @_option("--samples", default=0, help="Values to keep per column.")
 @_option("--timeout", default=5.0, help="Seconds that reading the values of a table may take.")
-@click.option("--replace", is_flag=True, help="Even if the data set is of another database.")
+@click.option("--replace", is_flag=True, help="Replace a data set of another database.")
 @embedder_option
 @json_option
 def introspect(

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _option = partial(click.option, show_default=True)
 _many = partial(click.option, multiple=True)
-_tenant = partial(click.option, "--tenant", required=True, metavar="ID", help="Whose nodes.")
-_datasets = partial(_many, "--dataset", metavar="NAME", help="Only of this data set.")
+_tenant = partial(click.option, "--tenant", required=True, metavar="ID", help="The tenant.")
+_datasets = partial(_many, "--dataset", metavar="NAME", help="Only nodes of this data set.")
 _tenant_option = _tenant()
 _types_option = _many("--type", "types", metavar="NAME", help="Only nodes of this type.")
 _datasets_option = _datasets("datasets")
@@ -48,7 +48,7 @@ _least_option = _option("--min-score", default=0.0, help="Leave out results belo
 @_types_option
 @_datasets_option
 @_option("--limit", default=50, help="Number of nodes.")
-@_option("--offset", default=0, help="Nodes to pass over first.")
+@_option("--offset", default=0, help="Nodes to skip.")
 @json_option
 def list_(
     store: str,
@@ -68,12 +68,9 @@ def list_(
     if as_json:
         print_json({"total": total, "offset": offset, "nodes": [asdict(node) for node in found]})
         return
-    if not found:
-        _nothing_found()
-        return
     rows = [(str(n.node_id), n.node_key, n.node_type, n.dataset_name, n.title) for n in found]
     title = f"{len(found):,} of {total:,} nodes"
-    print_table(title, (">node_id", "id", "type", "data set", "title"), rows)
+    _show_rows(title, (">node_id", "id", "type", "data set", "title"), rows)
 
 
 @click.command()
@@ -108,7 +105,7 @@ def get(
 @_tenant_option
 @_types_option
 @_datasets_option
-@click.option("--all", "every", is_flag=True, help="All that pass the filters, without ids.")
+@click.option("--all", "every", is_flag=True, help="All nodes that pass the filters, without ids.")
 @json_option
 def delete(
     store: str,
@@ -181,11 +178,8 @@ def fields(store: str, question: str, embedder: str | None, as_json: bool, **opt
     if as_json:
         print_json({"question": question, "fields": [asdict(field) for field in found]})
         return
-    if not found:
-        _nothing_found()
-        return
     rows = [(f.table, f.field_name, f.field_type, f.references, f.description) for f in found]
-    print_table("columns", ("table", "column", "type", "references", "description"), rows)
+    _show_rows("columns", ("table", "column", "type", "references", "description"), rows)
 
 
 @click.command()
@@ -206,11 +200,8 @@ def examples(
     if as_json:
         print_json({"question": question, "examples": [asdict(example) for example in found]})
         return
-    if not found:
-        _nothing_found()
-        return
     rows = [(e.question, e.sql, e.explanation) for e in found]
-    print_table("examples", ("question", "SQL", "explanation"), rows)
+    _show_rows("examples", ("question", "SQL", "explanation"), rows)
 
 
 @click.command()
@@ -302,8 +293,11 @@ def _check_unambiguous(found: Sequence[KnowledgeNode]) -> None:
         seen[node.node_key] = node.dataset_name
 
 
-def _nothing_found() -> None:
-    out().print("nothing found", style="yellow")
+def _show_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    if rows:
+        print_table(title, columns, rows)
+    else:
+        out().print("nothing found", style="yellow")
 
 
 def _record(rank: int, hit: FoundNode) -> dict[str, Any]:
@@ -327,9 +321,6 @@ def _record(rank: int, hit: FoundNode) -> dict[str, Any]:
 
 
 def _show_hits(hits: Sequence[FoundNode]) -> None:
-    if not hits:
-        _nothing_found()
-        return
     rows = [
         (
             *(h.node.title or h.node.node_key, h.node.node_type, h.node.dataset_name),
@@ -338,4 +329,4 @@ def _show_hits(hits: Sequence[FoundNode]) -> None:
         for h in hits
     ]
     columns = ("node", "type", "data set", ">score", "band", ">vector", ">keyword")
-    print_table("nodes", columns, rows)
+    _show_rows("nodes", columns, rows)

@@ -10,7 +10,14 @@ import click
 
 from packwise.candidates import FUSIONS, Fusion, Mode
 from packwise.cli import evaluate_tables as tables
-from packwise.cli.console import embedder_option, emit, json_option, print_json, write_file
+from packwise.cli.console import (
+    DefaultGroup,
+    embedder_option,
+    emit,
+    json_option,
+    print_json,
+    write_file,
+)
 from packwise.cli.evaluate_compare import ablate, compare, gate, questions
 from packwise.cli.evaluate_selection import (
     EvaluationRun,
@@ -28,18 +35,6 @@ if TYPE_CHECKING:
 
 # The single legs come first, so that each fusion is next to its gain.
 _MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
-
-
-class DefaultGroup(click.Group):
-    """A group that runs ``run`` if the first argument names no command."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in (*self.commands, *ctx.help_option_names):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
 
 
 @click.group(
@@ -274,10 +269,10 @@ def answers_command(
 ) -> None:
     """Ask STORE every question and count right, unsure, wrong and refused answers.
 
-    QUESTIONS has one JSON object per line: "question", and "holds", a list of alternatives of
-    which a right answer holds all texts of one: {"question": "Which port?", "holds":
-    [["9999"]]}. Without "holds" the question has no answer in the documents. "kind" groups
-    questions, "document" asks within one document. A file of feedback works too.
+    QUESTIONS has one JSON object per line: {"question": "Which port?", "holds": [["9999"]]}.
+    "holds" is a list of alternatives; a right answer contains all texts of one of them. Without
+    "holds" the question has no answer in the documents. "kind" groups questions, "document" asks
+    within one document. A file of feedback works too.
     """
     from packwise.evaluation.answers import evaluate_answers, read_questions
     from packwise.library import open_library

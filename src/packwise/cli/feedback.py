@@ -29,7 +29,7 @@ def feedback(store: str, as_json: bool) -> None:
         print_json({"file": str(path), "feedback": [asdict(entry) for entry in found]})
         return
     if not found:
-        click.echo("nobody has judged an answer yet: packwise serve STORE")
+        click.echo("no answer has been judged yet: packwise serve STORE")
         return
     counts = Counter(entry.verdict for entry in found)
     rows = [(e.at[:10], e.verdict, e.question, e.right_answer or e.answer) for e in found]

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.serve import (
-    CORS,
-    KEYS_FILE,
-    NO_KEYS,
-    WORKERS,
-    limits_of,
-    listen,
-    missing_extra,
-    required_keys,
-)
+from packwise.cli.serve import limits_of, listen, missing_extra, required_keys, server_options
 
 if TYPE_CHECKING:
     from packwise.serving.limits import Limits
@@ -29,15 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("stores", nargs=-1, required=True, metavar="STORE...")
 @click.option("--http", is_flag=True, help="Serve at /mcp over HTTP instead of stdio.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8001, show_default=True, help="The port; 0: any free port.")
-@KEYS_FILE
-@NO_KEYS
-@CORS
-@WORKERS
-@click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any.")
-@click.option("--running", default=None, type=int, help="Questions to work on at once.")
-@click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
+@server_options(8001)
 def mcp(
     stores: tuple[str, ...],
     http: bool,

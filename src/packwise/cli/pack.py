@@ -134,7 +134,7 @@ for command in (install, update, export, diff, provenance, key):
 @click.argument("pack")
 @json_option
 def repair(pack: str, as_json: bool) -> None:
-    """Repair PACK with what its database still holds; a document that is lost is named."""
+    """Repair PACK from what its database still holds, and name the documents that are lost."""
     from packwise.stores.pack.repair import repair as repair_pack
 
     report = repair_pack(pack_folder(pack))

@@ -41,10 +41,10 @@ def install(pack: str, name: str | None, replace: bool, key: str | None) -> None
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 def update(names: tuple[str, ...]) -> None:
-    """Install newer versions of packs from where they came from; by default of all.
+    """Install newer versions of packs; by default, of all that have one.
 
-    That is the file or address they were installed from, so give it a name without a version. A
-    signed pack is replaced only by one signed with the same key.
+    A pack is read again from the file or address it was installed from, so publish it under a name
+    without a version. A signed pack is replaced only by one signed with the same key.
     """
     from packwise.packs import installed
 
@@ -135,7 +135,7 @@ def _export_kuzu(store: str, file: Path | None, replace: bool) -> None:
 @click.argument("other", metavar="B")
 @json_option
 def diff(one: str, other: str, as_json: bool) -> None:
-    """Show which documents B has beside, without or unlike A, and where the unlike ones changed.
+    """Show which documents were added, removed or changed from A to B, and where they changed.
 
     A and B are stores, or files of `pack export`. The exit code is 1 if they differ.
     """
@@ -214,7 +214,7 @@ def provenance(store: str, document: str | None) -> None:
 @click.command()
 @click.argument("file", metavar="KEYFILE", type=Path)
 def key(file: Path) -> None:
-    """Print the public key of KEYFILE; a file that does not exist is made with a new key."""
+    """Print the public key of KEYFILE; create it with a new key if it does not exist."""
     from packwise.packs import signing
 
     click.echo(signing.public_key(file) if file.exists() else signing.make_key(file))

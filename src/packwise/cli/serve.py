@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from packwise.cli.console import json_option, print_json, print_table
+from packwise.cli.console import DefaultGroup, json_option, print_json, print_table
 from packwise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,39 +20,39 @@ if TYPE_CHECKING:
     from packwise.serving.shared_state import SharedState
     from packwise.serving.store_registry import StoreRegistry
 
-KEYS_FILE = click.option(
-    "--keys", "keys_file", default=None, metavar="FILE", help="The file with the API keys."
-)
-NO_KEYS = click.option("--no-keys", is_flag=True, help="Require no key; on loopback only.")
-CORS = click.option(
-    "--cors",
-    multiple=True,
-    metavar="ORIGIN",
-    help="Let pages of this site call the server; may be repeated.",
-)
-WORKERS = click.option(
-    "--workers",
-    default=None,
-    type=click.IntRange(1, 256),
-    help="Processes that answer; as many as there are cores unless given.",
-)
+_option = partial(click.option, default=None)
+_keys_file_option = _option("--keys", "keys_file", metavar="FILE", help="The file of API keys.")
 
 
-class _StoresOrKeys(click.Group):
-    """``serve STORE...`` serves; ``serve keys ...`` manages keys."""
+def server_options(port: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """The options of every server; ``port`` is the default one."""
+    options = (
+        _option("--host", default="127.0.0.1", show_default=True, help="The address to listen on."),
+        _option("--port", default=port, show_default=True, help="The port; 0: any free port."),
+        _keys_file_option,
+        click.option("--no-keys", is_flag=True, help="Require no key; on loopback only."),
+        click.option(
+            "--cors",
+            multiple=True,
+            metavar="ORIGIN",
+            help="Let pages of this site call the server; may be repeated.",
+        ),
+        _option(
+            "--workers", type=click.IntRange(1, 256), help="Processes.  [default: one per core]"
+        ),
+        _option("--rate", type=float, help="Requests per minute and key; 0: no limit."),
+        _option("--running", type=int, help="Questions to work on at once."),
+        _option("--deadline", type=float, help="Seconds a request may take."),
+    )
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args not in (["--help"], ["-h"])):
-            args = ["run", *args]
-        return super().parse_args(ctx, args)
 
-
-@click.group(cls=_StoresOrKeys, subcommand_metavar="STORE... | keys COMMAND")
+@click.group(cls=DefaultGroup, no_args_is_help=False, subcommand_metavar="STORE... | keys COMMAND")
 def serve() -> None:
     """Serve one or more STOREs over HTTP.
 
-    A STORE may be a folder of packs, also an empty one: packs can then be made, changed and
-    deleted in the page. Without a STORE it is the current folder.
+    A STORE may be a folder of packs, which may be empty: packs can then be made, changed and
+    deleted in the page. The default is the current folder.
 
     `packwise serve STORE...` is short for `packwise serve run STORE...`. NAME=STORE gives a
     store a name. By default only this machine can connect. With another --host, every request
@@ -61,22 +62,14 @@ def serve() -> None:
 
 @serve.command()
 @click.argument("stores", nargs=-1, metavar="[STORE]...")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8000, show_default=True, help="The port; 0: any free port.")
-@KEYS_FILE
-@NO_KEYS
-@CORS
-@WORKERS
-@click.option("--rate", default=None, type=float, help="Requests per minute and key; 0: any.")
-@click.option("--burst", default=None, type=int, help="Requests a key may send at once.")
-@click.option("--running", default=None, type=int, help="Questions to work on at once.")
-@click.option("--waiting", default=None, type=int, help="Questions that may wait in the queue.")
-@click.option("--deadline", default=None, type=float, help="Seconds a request may take.")
-@click.option("--body-bytes", default=None, type=int, help="Largest request body.")
-@click.option("--file-bytes", default=None, type=int, help="Largest file that can be added.")
-@click.option("--question", default=None, type=int, help="Longest question, in characters.")
-@click.option("--traces", default=None, type=int, help="Traces to keep in memory.")
-@click.option("--report", default=None, metavar="FILE", help="A result of `eval --json` to show.")
+@server_options(8000)
+@_option("--burst", type=int, help="Requests a key may send at once.")
+@_option("--waiting", type=int, help="Questions that may wait in the queue.")
+@_option("--body-bytes", type=int, help="Largest request body.")
+@_option("--file-bytes", type=int, help="Largest file that can be added.")
+@_option("--question", type=int, help="Longest question, in characters.")
+@_option("--traces", type=int, help="Traces to keep in memory.")
+@_option("--report", metavar="FILE", help="A result of `eval --json` to show.")
 @click.option("--log-questions", is_flag=True, help="Write the questions to the log.")
 @click.option("--telemetry", is_flag=True, help="Send OpenTelemetry spans over OTLP.")
 def run(
@@ -224,7 +217,7 @@ def keys() -> None:
 @click.option("--all", "unbound", is_flag=True, help="It sees the documents of every tenant.")
 @click.option("--admin", is_flag=True, help="With --all: it may also change the packs.")
 @click.option("--label", default="", help="What the key is for.")
-@KEYS_FILE
+@_keys_file_option
 @json_option
 def add(
     tenant: str | None,
@@ -247,7 +240,7 @@ def add(
 
 
 @keys.command("list")
-@KEYS_FILE
+@_keys_file_option
 @json_option
 def list_keys(keys_file: str | None, as_json: bool) -> None:
     """List the keys: their ids and what they may see, never the keys themselves."""
@@ -281,7 +274,7 @@ def list_keys(keys_file: str | None, as_json: bool) -> None:
 
 @keys.command()
 @click.argument("id")
-@KEYS_FILE
+@_keys_file_option
 def revoke(id: str, keys_file: str | None) -> None:
     """Revoke a key. A running server refuses it at once."""
     gone = _ring(keys_file).revoke(id)

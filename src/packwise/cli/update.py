@@ -10,7 +10,7 @@ from packwise.cli.build import confirm_removal, finish, show
 from packwise.cli.console import json_option, note
 from packwise.errors import PackwiseError
 
-_yes_option = click.option("--yes", is_flag=True, help="Do not ask before most documents go.")
+_yes_option = click.option("--yes", is_flag=True, help="Do not ask before removing most documents.")
 
 
 @click.command()

@@ -302,7 +302,7 @@ class ContextDraft:
         self._layout = None
 
     def selected(self) -> list[int]:
-        """The entries of which something is shown, by index."""
+        """The entries that are shown at least in part, by index."""
         return [i for i, units in enumerate(self.units) if units]
 
     def layout(self) -> Layout:

@@ -46,7 +46,7 @@ def _content_words(text: str) -> frozenset[str]:
 
 
 def quality(word_count: int, matched: int, wanted: int) -> float:
-    """The score of a section of so many words that holds ``matched`` of ``wanted`` keywords."""
+    """The score of a section with this many words and ``matched`` of ``wanted`` keywords."""
     if word_count < STUB_WORDS:
         return 0.0
     length = min(0.8, 0.2 + word_count / 200 * 0.6)

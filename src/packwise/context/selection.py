@@ -54,7 +54,7 @@ class PolicyInput:
 class PolicyResult:
     """A filled draft and the reasons for it; ``values`` go by the draft's entries.
 
-    ``reasons`` has one for each candidate of which nothing was selected, with the id of the
+    ``reasons`` has one for each candidate that nothing was selected from, with the id of the
     passage selected instead, if any. ``skipped`` are those that were not considered.
     """
 

@@ -42,14 +42,14 @@ class AnswerQuestion:
     document: str = ""
 
     def held_by(self, text: str) -> bool:
-        """Whether a text holds all of one alternative, whatever case, quotes and spacing."""
+        """Whether a text has all parts of one alternative, ignoring case, quotes and spacing."""
         shown = _folded(text)
         return any(all(_folded(part) in shown for part in parts) for parts in self.holds)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerResult:
-    """What became of a question.
+    """The outcome of a question.
 
     An answer is ``unsure`` if it is not right, says so, and the passage with the right one is
     shown as its source. ``found`` says whether the three best passages held the answer.
@@ -163,7 +163,7 @@ def evaluate_answers(
     synthesis: bool | None = None,
     seen: Callable[[AnswerResult], None] | None = None,
 ) -> AnswerReport:
-    """Ask every question and say what became of it; ``seen`` is called after each."""
+    """Ask every question and judge its answer; ``seen`` is called after each."""
     results: list[AnswerResult] = []
     for question in questions:
         where = Filter(documents=(question.document,)) if question.document else Filter()
@@ -186,7 +186,7 @@ def evaluate_answers(
 
 
 def outcome_of(question: AnswerQuestion, answer: Answer) -> Outcome:
-    """What became of a question, by its answer."""
+    """The outcome of a question, by its answer."""
     if answer.certainty == "not covered":
         return "refused"
     if question.held_by(without_markers(answer.text)):

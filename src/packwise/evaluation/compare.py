@@ -55,13 +55,7 @@ class Difference:
         return f"{self.p_value:.3f}" if self.p_value >= 0.001 else "< 0.001"
 
 
-def compare(
-    a: Mapping[str, float],
-    b: Mapping[str, float],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> Difference:
+def compare(a: Mapping[str, float], b: Mapping[str, float]) -> Difference:
     """Compare two variants by their score on each question.
 
     Raises ``DataError`` unless both were scored on the same questions, at least one.
@@ -76,38 +70,34 @@ def compare(
         raise DataError("there are no questions to compare on")
     # Sorted, so that the result does not depend on the order of the questions.
     differences = np.array([a[q] - b[q] for q in sorted(a)], dtype=np.float64)
-    low, high = bootstrap_interval(differences, resamples=resamples, seed=seed)
+    low, high = bootstrap_interval(differences)
     wins, losses = int(np.sum(differences > 0)), int(np.sum(differences < 0))
     return Difference(
         questions=differences.size,
         mean=float(differences.mean()),
         low=low,
         high=high,
-        p_value=permutation_p_value(differences, resamples=resamples, seed=seed),
+        p_value=permutation_p_value(differences),
         wins=wins,
         ties=differences.size - wins - losses,
         losses=losses,
     )
 
 
-def bootstrap_interval(
-    differences: Floats, *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = SEED
-) -> tuple[float, float]:
+def bootstrap_interval(differences: Floats) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean of paired differences."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     n = differences.size
-    means = np.empty(resamples, dtype=np.float64)
-    for start, stop in _chunks(resamples, n):
+    means = np.empty(RESAMPLES, dtype=np.float64)
+    for start, stop in _chunks(RESAMPLES, n):
         drawn = random.integers(0, n, size=(stop - start, n))
         means[start:stop] = differences[drawn].mean(axis=1)
-    tail = (1.0 - level) / 2.0
+    tail = (1.0 - LEVEL) / 2.0
     low, high = np.quantile(means, (tail, 1.0 - tail))
     return float(low), float(high)
 
 
-def permutation_p_value(
-    differences: Floats, *, resamples: int = RESAMPLES, seed: int = SEED
-) -> float:
+def permutation_p_value(differences: Floats, *, resamples: int = RESAMPLES) -> float:
     """Two-sided p-value under the hypothesis that each difference's sign is random.
 
     All sign patterns are tried if there are no more of them than ``resamples``, so small
@@ -122,7 +112,7 @@ def permutation_p_value(
         patterns = np.arange(2**moved.size, dtype=np.int64)[:, None] >> np.arange(moved.size)
         sums = np.abs((1.0 - 2.0 * (patterns & 1)) @ moved)
         return float(np.mean(sums >= reached))
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(SEED)
     extreme = 0
     for start, stop in _chunks(resamples, moved.size):
         signs = np.where(random.random((stop - start, moved.size)) < 0.5, 1.0, -1.0)
@@ -131,13 +121,13 @@ def permutation_p_value(
 
 
 def p95_change(
-    a: Sequence[float], b: Sequence[float], *, resamples: int = 2000, seed: int = 7
+    a: Sequence[float], b: Sequence[float], *, resamples: int = 2000
 ) -> tuple[float, float, float]:
     """How much higher the p95 of ``a`` is than that of ``b``, as a share of it, with the 95%
     bootstrap interval (paired if both have the same length)."""
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     change = float(np.percentile(first, 95) / np.percentile(second, 95) - 1.0)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(7)
     drawn = np.empty(resamples, dtype=np.float64)
     for i in range(resamples):
         rows = random.integers(0, first.size, first.size)

@@ -1,6 +1,6 @@
 """The experiment: variants side by side, each question put to every variant in turn.
 
-Differences are therefore paired, and a slow moment of the machine affects all variants alike.
+Differences are therefore paired, and a slow moment of the machine affects all variants equally.
 The variants take turns at going first, because the first to read a passage from disk pays for
 it. Every ``packwise eval`` command is a view of one experiment.
 """

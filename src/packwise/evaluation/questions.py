@@ -51,7 +51,7 @@ _PRONOUNS = frozenset(
 _PROMPT = """\
 Write one question that a reader might ask and that the passage below answers, and its answer \
 as it stands in the passage, word for word, at most six words. The question must make sense to \
-somebody who does not see the passage. Answer with JSON only: \
+someone who does not see the passage. Answer with JSON only: \
 {{"question": "...", "answer": "..."}}
 
 <passage title="{title}">

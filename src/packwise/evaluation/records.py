@@ -24,7 +24,7 @@ _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 def rankings_record(found: Experiment) -> Record:
-    """Variants of which only rankings were measured."""
+    """Variants whose rankings alone were measured."""
     return _record(found, _ranking, None)
 
 

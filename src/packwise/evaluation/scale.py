@@ -75,7 +75,7 @@ class ScaleFigures:
 
 
 def measure(passages: int, folder: Path, searches: int, place: str = "") -> ScaleFigures:
-    """Build a pack of about so many passages in an empty folder, search it, build it again
+    """Build a pack of about this many passages in an empty folder, search it, build it again
     unchanged, and once more with one document changed. ``place`` is an empty store to measure
     instead of a pack; what its server takes is not counted, except for the time on the clock."""
     count = max(2, round(passages / PASSAGES_PER_DOCUMENT))

@@ -20,7 +20,7 @@ from packwise.models.base import OnEmbedded, Vectors
 from packwise.stores.checks import normalised
 
 PASSAGES_PER_DOCUMENT = 10
-"""About so many, of two sections each."""
+"""On average."""
 
 _SECTIONS = 2 * PASSAGES_PER_DOCUMENT
 
@@ -103,7 +103,7 @@ class SyntheticDocuments(Sequence[dict[str, str]]):
 
 
 def questions(count: int, documents: int) -> list[str]:
-    """Questions to a store of so many documents: words of a topic, and often a title."""
+    """Questions to a store of ``documents`` documents: words of a topic, and often a title."""
     return [question for question, _ in judged_questions(count, documents)]
 
 
@@ -165,11 +165,11 @@ class SyntheticEmbedder:
     name = "synthetic"
     version = "synthetic-1"
     window = 512
+    dim = 384
     _ROWS = 1 << 14
 
-    def __init__(self, dim: int = 384) -> None:
-        self.dim = dim
-        self._table = np.random.default_rng(1).standard_normal((self._ROWS, dim), np.float32)
+    def __init__(self) -> None:
+        self._table = np.random.default_rng(1).standard_normal((self._ROWS, self.dim), np.float32)
 
     def embed_passages(self, texts: Sequence[str], progress: OnEmbedded | None = None) -> Vectors:
         rows = [self.embed_query(text) for text in texts]

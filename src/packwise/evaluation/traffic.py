@@ -1,8 +1,8 @@
 """Live traffic in two arms: which request gets which variant, and what was recorded.
 
 The arm of a request follows from a hash of its key (a user, a session or a question), so every
-server decides alike and keeps no state. The share of the new variant grows in steps, 10% and
-then half; a key that had the new variant keeps it.
+server makes the same choice and keeps no state. The share of the new variant grows in steps,
+10% and then half; a key that had the new variant keeps it.
 
 A recorded request is a line of JSON::
 
@@ -41,7 +41,7 @@ _SKEWED = 1e-3
 _SATISFACTION = "user_satisfaction"
 _FIGURES = (ANSWER_RECALL, GARBAGE, REDUNDANCY, "cache_hit", _SATISFACTION)
 _NORMAL = 100
-"""Requests per arm from which on the difference of two means counts as normal."""
+"""Above this many requests per arm, the difference of two means counts as normal."""
 
 
 def arm_of(key: str, share: float = 0.1) -> Arm:

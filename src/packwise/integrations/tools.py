@@ -82,8 +82,8 @@ class LibraryTools:
         ]
 
     def call(self, name: str, arguments: Any) -> tuple[str, bool]:
-        """Run a tool. Returns its result as JSON, and whether it is an error: what the model
-        asked for wrongly is told to the model."""
+        """Run a tool. Returns its result as JSON, and whether it is an error, which the model
+        can then correct."""
         try:
             return json.dumps(self._result(name, arguments), ensure_ascii=False), False
         except (PackwiseError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -118,7 +118,7 @@ class LibraryTools:
 def run_anthropic(
     client: Anthropic, tools: LibraryTools, question: str, *, model: str, turns: int = 8
 ) -> str:
-    """Let Claude answer a question with the tools, in at most so many turns."""
+    """Let Claude answer a question with the tools, in at most ``turns`` turns."""
     messages: list[Any] = [{"role": "user", "content": question}]
     for _ in range(turns):
         offered: Any = tools.anthropic()

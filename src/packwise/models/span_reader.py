@@ -1,4 +1,4 @@
-"""The span reader: a model trained on SQuAD or alike that marks where an answer begins and ends.
+"""The span reader: a model, trained on data such as SQuAD, that marks where an answer is.
 
 There is no default one: the setting ``answer_reader`` names a folder with ``model.onnx`` and
 ``tokenizer.json``, or a repository that is in the local Hugging Face cache.

@@ -28,7 +28,7 @@ _IDEOGRAPHS = (
 """What BERT calls a Chinese character; each is a word. 2B820 to 2B91F are missing there too."""
 
 
-class Encoding:
+class WordPieces:
     """The tokens of a text, or of two texts and what a template puts around them."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Encoding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _Slot:
     """A part of a template: the first or second text, or one token."""
 
     sequence: int | None
@@ -81,21 +81,21 @@ class WordPiece:
         """Return at most this many tokens from now on; of two texts, the longer one is cut."""
         self._limit = max_length
 
-    def encode(self, text: str, *, add_special_tokens: bool = True) -> Encoding:
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> WordPieces:
         """The tokens of a text; ``[SEP]`` in it is text."""
         ids: list[int] = []
         for word in text.translate(self._characters).split():
             ids += self._of(word)[0]
-        whole = Encoding(ids, [0] * len(ids), [0] * len(ids), lambda: self._spans(text))
+        whole = WordPieces(ids, [0] * len(ids), [0] * len(ids), lambda: self._spans(text))
         if not add_special_tokens:
             return whole if self._limit is None else _first(whole, self._limit)
         return self._fill(self._templates[0], [whole])
 
-    def post_process(self, first: Encoding, second: Encoding) -> Encoding:
+    def post_process(self, first: WordPieces, second: WordPieces) -> WordPieces:
         """The tokens of two texts in one sequence."""
         return self._fill(self._templates[1], [first, second])
 
-    def _fill(self, template: Sequence[_Piece], texts: list[Encoding]) -> Encoding:
+    def _fill(self, template: Sequence[_Slot], texts: list[WordPieces]) -> WordPieces:
         if self._limit is not None:
             room = self._limit - sum(piece.sequence is None for piece in template)
             lengths = _lengths([len(text.ids) for text in texts], room)
@@ -115,7 +115,7 @@ class WordPiece:
                 found += [(0, 0)] if piece.sequence is None else texts[piece.sequence].offsets
             return found
 
-        return Encoding(ids, types, sequences, spans)
+        return WordPieces(ids, types, sequences, spans)
 
     def _spans(self, text: str) -> list[Span]:
         normal = [self._characters[ord(character)] for character in text]
@@ -169,34 +169,34 @@ def is_wordpiece(description: Mapping[str, Any]) -> bool:
     )
 
 
-def _templates(processor: Mapping[str, Any] | None) -> tuple[list[_Piece], list[_Piece]]:
+def _templates(processor: Mapping[str, Any] | None) -> tuple[list[_Slot], list[_Slot]]:
     """What is put around one text, and around two."""
-    first, second = _Piece(0, 0, 0), _Piece(1, 0, 1)
+    first, second = _Slot(0, 0, 0), _Slot(1, 0, 1)
     if processor is None:
-        return [first], [first, _Piece(1, 0, 0)]
+        return [first], [first, _Slot(1, 0, 0)]
     if processor["type"] == "BertProcessing":
-        start, end = (_Piece(None, processor[name][1], 0) for name in ("cls", "sep"))
-        return [start, first, end], [start, first, end, second, _Piece(None, end.token, 1)]
+        start, end = (_Slot(None, processor[name][1], 0) for name in ("cls", "sep"))
+        return [start, first, end], [start, first, end, second, _Slot(None, end.token, 1)]
     tokens = processor["special_tokens"]
 
-    def read(template: Sequence[Mapping[str, Any]]) -> list[_Piece]:
-        pieces: list[_Piece] = []
+    def read(template: Sequence[Mapping[str, Any]]) -> list[_Slot]:
+        pieces: list[_Slot] = []
         for part in template:
             if given := part.get("Sequence"):
-                pieces.append(_Piece("AB".index(given["id"]), 0, given["type_id"]))
+                pieces.append(_Slot("AB".index(given["id"]), 0, given["type_id"]))
             else:
                 given = part["SpecialToken"]
                 listed: list[int] = tokens[given["id"]]["ids"]
-                pieces += [_Piece(None, token, given["type_id"]) for token in listed]
+                pieces += [_Slot(None, token, given["type_id"]) for token in listed]
         return pieces
 
     return read(processor["single"]), read(processor["pair"])
 
 
-def _first(encoding: Encoding, tokens: int) -> Encoding:
+def _first(encoding: WordPieces, tokens: int) -> WordPieces:
     if len(encoding.ids) <= tokens:
         return encoding
-    return Encoding(
+    return WordPieces(
         encoding.ids[:tokens],
         encoding.type_ids[:tokens],
         encoding.sequence_ids[:tokens],

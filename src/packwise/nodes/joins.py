@@ -29,10 +29,10 @@ _RESERVED = frozenset(
 """Of PostgreSQL: ``SELECT * FROM user`` is the name of the role, not the table."""
 _KEY_ENDINGS = ("id", "code", "key", "uuid", "number", "no")
 _GUESSED_COST = 1.5
-"""A join that is guessed from names counts as so many that are declared."""
+"""The cost of a join that is guessed from names; a declared one costs 1."""
 _MAX_JOINS = 4
 _PREFIXED = 3
-"""Columns whose names begin alike, from which that counts as a prefix."""
+"""The least number of columns whose common beginning counts as a prefix."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,6 @@ class NodeStore(Closeable):
         *,
         node_types: Names = None,
         datasets: Names = None,
-        ids: Sequence[int] | None = None,
         keys: Sequence[str] | None = None,
         limit: int | None = None,
         offset: int = 0,
@@ -140,7 +139,7 @@ class NodeStore(Closeable):
             f"SELECT {_COLUMNS} FROM {{nodes}} AS k WHERE {_FILTER}"
             " ORDER BY k.node_id LIMIT %(limit)s OFFSET %(offset)s",
             {
-                **_filters(node_types, datasets, ids, keys),
+                **_filters(node_types, datasets, keys=keys),
                 "limit": None if limit is None else min(limit, 2**62),
                 "offset": min(offset, 2**62),
             },

@@ -40,7 +40,7 @@ from packwise.stores.locate import create_or_open_store
 if TYPE_CHECKING:
     from packwise.packs.extraction import ClaudeExtractor, Estimate, ExtractionReport
 
-# Passages embedded between two saves: as many as take about this long, and at least so many.
+# Passages embedded between two saves: as many as take this many seconds, and at least this many.
 _SLICE_SECONDS, _SMALLEST_SLICE = 5.0, 16
 
 

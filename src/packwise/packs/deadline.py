@@ -19,7 +19,7 @@ class _TimeUp(BaseException):
 
 @contextmanager
 def deadline(seconds: float) -> Generator[None]:
-    """End what runs inside after so many seconds, with a ``SourceError``; 0 means never.
+    """End what runs inside after ``seconds``, with a ``SourceError``; 0 means never.
 
     The main thread is interrupted even inside a regular expression, and its seconds are of
     computing, so a busy machine does not count. Another thread is interrupted between two

@@ -52,18 +52,18 @@ _OPENING = 40
 
 @dataclass(frozen=True, slots=True)
 class QuestionCandidate:
-    """A question and where it comes from: a right answer holds one of ``told``, and ``value``."""
+    """A question and its source: a right answer contains one of ``stated``, and ``value``."""
 
     question: str
     passage: Passage
-    told: tuple[str, ...]
+    stated: tuple[str, ...]
     value: str = ""
 
-    def is_told(self, answer: str) -> bool:
-        """Whether an answer holds what was asked; only letters and digits are compared."""
+    def is_answered_by(self, answer: str) -> bool:
+        """Whether an answer contains what was asked for, comparing only letters and digits."""
         text = _letters(answer)
         return _letters(self.value) in text and any(
-            _letters(told)[:_OPENING] in text for told in self.told
+            _letters(part)[:_OPENING] in text for part in self.stated
         )
 
 

@@ -150,7 +150,7 @@ def _is_answered(answer: Answer, candidate: QuestionCandidate) -> bool:
         return False
     first = answer.citations[0]
     same = (first.document, *first.section_path) == _place(candidate.passage)
-    return same and candidate.is_told(answer.text)
+    return same and candidate.is_answered_by(answer.text)
 
 
 def _place(passage: Passage) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class QueryCache(Generic[_T]):
     """Keeps the last ``size`` results for ``seconds``. Safe to use from several threads."""
 
     def __init__(
-        self, size: int, seconds: float, clock: Callable[[], float] = time.monotonic
+        self, size: int, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._size = size
         self._seconds = seconds

@@ -109,9 +109,7 @@ class Pipeline:
         self._embedder = embedder
         self._cross_encoder = cross_encoder
         self._settings = settings
-        self._cache: QueryCache[Ranking] = QueryCache(
-            settings.query_cache, settings.query_cache_seconds
-        )
+        self._cache: QueryCache[Ranking] = QueryCache(settings.query_cache)
         self._legs = ThreadPoolExecutor(max_workers=4, thread_name_prefix="packwise-leg")
         self._phrasings = ThreadPoolExecutor(max_workers=4, thread_name_prefix="packwise-ask")
 

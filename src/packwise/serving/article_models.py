@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from packwise.serving.models import ResultModel
 
 
-class _Result(BaseModel):
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
-
-
-class StoreRecord(_Result):
+class StoreRecord(ResultModel):
     """A store; sizes are `null` for callers who see only a part of it. `questions` are some that
     it was seen to answer when it was built."""
 
@@ -28,7 +24,7 @@ class StoreRecord(_Result):
     defaults: dict[str, str | int | float]
 
 
-class StoreList(_Result):
+class StoreList(ResultModel):
     """The stores of this server, whether packs can be made, and their largest file."""
 
     stores: list[StoreRecord]
@@ -36,7 +32,7 @@ class StoreList(_Result):
     file_bytes: int
 
 
-class _ArticleFields(_Result):
+class _ArticleFields(ResultModel):
     id: str
     title: str
     url: str
@@ -50,7 +46,7 @@ class ArticleSummary(_ArticleFields):
     passages: int
 
 
-class ArticleList(_Result):
+class ArticleList(ResultModel):
     """A page of a store's articles."""
 
     store: str
@@ -59,7 +55,7 @@ class ArticleList(_Result):
     articles: list[ArticleSummary]
 
 
-class ArticleSection(_Result):
+class ArticleSection(ResultModel):
     """A section of an article."""
 
     path: list[str]
@@ -68,7 +64,7 @@ class ArticleSection(_Result):
     end: int
 
 
-class ArticleBlock(_Result):
+class ArticleBlock(ResultModel):
     """A paragraph, list, code block or table."""
 
     kind: str
@@ -76,7 +72,7 @@ class ArticleBlock(_Result):
     end: int
 
 
-class ArticlePassage(_Result):
+class ArticlePassage(ResultModel):
     """A passage of an article, its blocks and where in the file it is."""
 
     id: str
@@ -87,7 +83,7 @@ class ArticlePassage(_Result):
     blocks: list[ArticleBlock]
 
 
-class ArticleLink(_Result):
+class ArticleLink(ResultModel):
     """A link from an article to another one, and where its anchors are in the text."""
 
     id: str
@@ -110,7 +106,7 @@ class ArticleResponse(_ArticleFields):
     facts: list[str]
 
 
-class GraphNode(_Result):
+class GraphNode(ResultModel):
     """An article or a name."""
 
     id: str
@@ -122,7 +118,7 @@ class GraphNode(_Result):
     type: str | None = None
 
 
-class GraphEdge(_Result):
+class GraphEdge(ResultModel):
     """A connection between two nodes."""
 
     source: str
@@ -132,7 +128,7 @@ class GraphEdge(_Result):
     count: int
 
 
-class GraphResponse(_Result):
+class GraphResponse(ResultModel):
     """The neighbourhood of an article or a name."""
 
     store: str

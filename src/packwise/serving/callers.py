@@ -20,8 +20,6 @@ from packwise.stores.base import Store
 _NO_TENANT = f"none-{secrets.token_hex(16)}"
 _NO_GROUP = (f"none-{secrets.token_hex(16)}",)
 _BATCH = 500
-_FIELDS = {"path": "path_prefix", "lang": "lang", "space": "space", "type": "node_type"}
-_SEVERAL = {"document": "documents", "acl": "acl"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from packwise.models.tokens import token_counter
 CleanText = Annotated[str, AfterValidator(clean)]
 
 
-class Source(BaseModel):
+class PassageSource(BaseModel):
     """Where a passage comes from."""
 
     title: CleanText = ""
@@ -31,14 +31,14 @@ class Source(BaseModel):
     suspicious: list[str] = []
 
 
-class FoundPassage(Source):
+class FoundPassage(PassageSource):
     """A passage that was found; ``score`` is between 0 and 1."""
 
     text: CleanText
     score: float
 
 
-class NumberedSource(Source):
+class NumberedSource(PassageSource):
     """The source of what is marked ``[marker]``."""
 
     marker: int

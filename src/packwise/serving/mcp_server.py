@@ -25,7 +25,7 @@ from packwise.serving.cross_origin import checked_origins
 from packwise.serving.keys import KeyRing
 from packwise.serving.limits import Limits
 from packwise.serving.mcp_results import slim, slim_result
-from packwise.serving.mcp_tools import Tools
+from packwise.serving.mcp_tools import McpTools
 from packwise.serving.shared_state import SharedState
 from packwise.serving.state import ServerState
 from packwise.serving.store_registry import StoreRegistry
@@ -43,7 +43,7 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_wor
 
 def build_mcp(state: ServerState) -> MCPServer[Any]:
     """The MCP server over a server's stores."""
-    tools = Tools(state)
+    tools = McpTools(state)
     server = _Server(
         "packwise",
         title="Packwise",

@@ -46,7 +46,7 @@ _REPACKS = 4
 PackName = Annotated[str | None, Field(description="Name of the pack; default: the first.")]
 
 
-class Tools:
+class McpTools:
     """The tools, resources and prompts; agents read the docstrings of the tools."""
 
     def __init__(self, state: ServerState) -> None:

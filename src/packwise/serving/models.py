@@ -38,9 +38,13 @@ PageSize = Annotated[int, Field(ge=1, le=500), _Digits, Query(description="Entri
 MaxNodes = Annotated[int, Field(ge=1, le=200), _Digits, Query(description="Nodes to return.")]
 
 
-class _Body(BaseModel):
+class RequestModel(BaseModel):
+    """A request; fields it does not have are an error."""
+
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
+
+class _Body(RequestModel):
     store: ShortText | None = Field(None, description="Name of the store; default: the first one.")
 
 
@@ -142,11 +146,13 @@ class NodeSearchRequest(_Body):
     min_score: float = Field(0.0, ge=0, le=1, description="Leave out nodes below this score.")
 
 
-class _Result(BaseModel):
+class ResultModel(BaseModel):
+    """A result, also made from the attributes of an object."""
+
     model_config = ConfigDict(extra="forbid", from_attributes=True)
 
 
-class ErrorDetail(_Result):
+class ErrorDetail(ResultModel):
     """Its code, one line of text, and what to do about it."""
 
     code: str | None
@@ -156,13 +162,13 @@ class ErrorDetail(_Result):
     param: str | None = None
 
 
-class ErrorResponse(_Result):
+class ErrorResponse(ResultModel):
     """Why a request failed."""
 
     error: ErrorDetail
 
 
-class GateRecord(_Result):
+class GateRecord(ResultModel):
     """The threshold for `confidence`. With `calibrated`, `confidence` is the probability that
     the answer was found; below `refuse_below` the store almost certainly does not have it."""
 
@@ -172,13 +178,13 @@ class GateRecord(_Result):
     passed: bool
 
 
-class _Scored(_Result):
+class _Scored(ResultModel):
     store: str
     confidence: float
     gate: GateRecord
 
 
-class _PassageRecord(_Result):
+class _PassageRecord(ResultModel):
     id: str
     document: str
     title: str
@@ -202,7 +208,7 @@ class SearchHit(_PassageRecord):
     metadata: dict[str, str]
 
 
-class CandidateRanks(_Result):
+class CandidateRanks(ResultModel):
     """The rank of a candidate after each stage."""
 
     id: str
@@ -211,7 +217,7 @@ class CandidateRanks(_Result):
     ranks: dict[str, int | None]
 
 
-class TraceContent(_Result):
+class TraceContent(ResultModel):
     """What each stage did."""
 
     version: int | None = None
@@ -299,7 +305,7 @@ class TraceResponse(_Scored):
     trace: TraceContent
 
 
-class FeedbackResponse(_Result):
+class FeedbackResponse(ResultModel):
     """The verdict as it was saved."""
 
     store: str
@@ -308,7 +314,7 @@ class FeedbackResponse(_Result):
     passages: list[str]
 
 
-class NodeMetrics(_Result):
+class NodeMetrics(ResultModel):
     """Searches of knowledge nodes since the server started, and their cache of embeddings."""
 
     store: str
@@ -318,7 +324,7 @@ class NodeMetrics(_Result):
     cache_hit_rate: float
 
 
-class NodeRecord(_Result):
+class NodeRecord(ResultModel):
     """A knowledge node; `band` and `scores` are those of a search."""
 
     node_id: int
@@ -334,7 +340,7 @@ class NodeRecord(_Result):
     scores: _Scores | None = None
 
 
-class NodeList(_Result):
+class NodeList(ResultModel):
     """Knowledge nodes."""
 
     store: str
@@ -344,7 +350,7 @@ class NodeList(_Result):
     nodes: list[NodeRecord]
 
 
-class HealthResponse(_Result):
+class HealthResponse(ResultModel):
     """The state of the server."""
 
     status: str

@@ -2,7 +2,7 @@
 
 Each worker is a whole server with its own interpreter, models and stores; the system gives a new
 connection to one that is free. The supervisor opens nothing. It replaces workers that end by
-themselves and stops them all when it is told to; when the supervisor is gone, they stop too.
+themselves and stops them all when it is asked to; when the supervisor is gone, they stop too.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Path, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.requests import ClientDisconnect
 
 from packwise.errors import PackwiseError, StoreBusy, UsageError
@@ -22,7 +22,7 @@ from packwise.packs.progress import Progress
 from packwise.packs.workspace import UploadedFile, Workspace
 from packwise.serving.api_errors import ApiError, bad_request, without_paths
 from packwise.serving.build_jobs import BuildJobs
-from packwise.serving.models import ShortText
+from packwise.serving.models import RequestModel, ResultModel, ShortText
 from packwise.serving.state import CurrentRequest, Json, RequestContext, new_router
 
 router = new_router("packs")
@@ -39,22 +39,14 @@ _BINARY: dict[str, Any] = {
 }
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Result(BaseModel):
-    model_config = ConfigDict(extra="forbid", from_attributes=True)
-
-
-class NewStore(_Body):
+class NewStore(RequestModel):
     """Make a pack of uploaded files."""
 
     name: _NewName
     upload: _Upload
 
 
-class StoreChange(_Body):
+class StoreChange(RequestModel):
     """Add, replace or remove documents of a pack; with neither, read its sources again."""
 
     upload: _Upload | None = Field(None, description="The id of an upload with files to add.")
@@ -63,19 +55,19 @@ class StoreChange(_Body):
     )
 
 
-class StoreRename(_Body):
+class StoreRename(RequestModel):
     """Give a pack another name."""
 
     name: _NewName
 
 
-class UploadRecord(_Result):
+class UploadRecord(ResultModel):
     """An upload: send files to `/v1/uploads/{id}/{path}`."""
 
     id: str
 
 
-class FileRecord(_Result):
+class FileRecord(ResultModel):
     """A file that a pack was made from."""
 
     path: str
@@ -83,7 +75,7 @@ class FileRecord(_Result):
     modified: float
 
 
-class FileList(_Result):
+class FileList(ResultModel):
     """The files of a pack. `elsewhere` counts its sources outside the folder that is served."""
 
     store: str
@@ -91,7 +83,7 @@ class FileList(_Result):
     elsewhere: int
 
 
-class JobRecord(_Result):
+class JobRecord(ResultModel):
     """A build: how far it is, and what it did."""
 
     id: str
@@ -108,7 +100,7 @@ class JobRecord(_Result):
     error: str | None
 
 
-class StoreChanged(_Result):
+class StoreChanged(ResultModel):
     """The name that a pack has now; `null` if it is gone."""
 
     name: str | None

@@ -43,10 +43,10 @@ def read(builder: DocumentBuilder, text: str, find_links: FindLinks | None = Non
     ``find_links`` gets the text of each paragraph and returns the links in it.
     """
     lines = [line.rstrip().expandtabs() for line in text.split("\n")]
-    _LineReader(builder, lines, find_links).region(0, len(lines), 0, 0)
+    _PlainRstReader(builder, lines, find_links).region(0, len(lines), 0, 0)
 
 
-class _LineReader:
+class _PlainRstReader:
     """``_lead`` is text that goes in front of the next paragraph."""
 
     def __init__(

@@ -21,7 +21,7 @@ from packwise.stores.records import PassageRecord, checked_document
 
 _FLUSH_ITEMS = 256
 _FLUSH_SECONDS = 2.0
-"""Staged documents and passages are saved when there are so many, or the first is this old."""
+"""Staged documents and passages are saved at this number, or when the first is this old."""
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from packwise.stores.kuzu.table import Table
 from packwise.stores.term_table import Terms
 
 _KEPT_ON_DISK = 2000
-"""Passages from which on the index is kept in the cache folder."""
+"""The least number of passages for which the index is kept in the cache folder."""
 
 
 def keyword_index(table: Table, indexed_terms: Callable[[], Terms]) -> KeywordIndex:

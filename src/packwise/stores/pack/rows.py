@@ -150,6 +150,39 @@ def read_link(href: Any, anchor: Any, first: Any, target: Any, kind: Any) -> Lin
     return Link(href, anchor, first, target, kind)
 
 
+def read_links(connection: sqlite3.Connection, names: Sequence[str]) -> list[tuple[str, Link]]:
+    """The links of these documents to others, document by document."""
+    found: dict[str, list[Link]] = {}
+    for batch in batches(names):
+        rows = connection.execute(
+            "SELECT d.id, k.href, k.anchor, k.first, t.id, k.kind FROM links AS k"
+            " JOIN documents AS d ON d.key = k.document"
+            " JOIN documents AS t ON t.key = k.target"
+            f" WHERE d.id IN ({marks(batch)}) ORDER BY k.document, k.position",
+            batch,
+        )
+        for name, *columns in rows:
+            with decoding(f"a link of document {name}"):
+                found.setdefault(name, []).append(read_link(*columns))
+    return [(name, link) for name in names for link in found.get(name, [])]
+
+
+def read_ranks(connection: sqlite3.Connection, names: Sequence[str]) -> dict[str, float]:
+    """The PageRank of those of these documents that are stored."""
+    found: dict[str, float] = {}
+    for batch in batches(names):
+        rows = connection.execute(
+            "SELECT d.id, r.pagerank FROM documents AS d JOIN ranks AS r ON r.document = d.key"
+            f" WHERE d.id IN ({marks(batch)})",
+            batch,
+        )
+        for name, rank in rows:
+            with decoding(f"document {name}"):
+                check_rank(rank)
+            found[name] = rank
+    return found
+
+
 def check_rank(rank: Any) -> None:
     """Raise ``TypeError`` unless this is the PageRank of a document."""
     if not isinstance(rank, (int, float)) or not math.isfinite(rank):

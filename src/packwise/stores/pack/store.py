@@ -22,14 +22,7 @@ from packwise.candidates import EVERYTHING, Filter
 from packwise.documents import Document, Link, Passage
 from packwise.errors import NotAStore, StoreDamaged, StoreMissing
 from packwise.language.analyzer import ANALYZER
-from packwise.stores.base import (
-    DocumentSummary,
-    Key,
-    Match,
-    StoreInfo,
-    TermStatistics,
-    Vectors,
-)
+from packwise.stores.base import DocumentSummary, Key, Match, StoreInfo, TermStatistics, Vectors
 from packwise.stores.checks import EmbedderIdentity, question_vector, storable
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integers
 from packwise.stores.languages import LanguageCounts
@@ -55,13 +48,13 @@ from packwise.stores.pack.index import (
 )
 from packwise.stores.pack.queries import PackKnowledge, batches, counts, marks
 from packwise.stores.pack.rows import (
-    check_rank,
     decoding,
     passage_query,
     read_document,
     read_languages,
-    read_link,
+    read_links,
     read_passage,
+    read_ranks,
     read_summary,
 )
 from packwise.stores.pack.seal import DamagedIndex, ForeignIndex
@@ -306,37 +299,14 @@ class PackStore(BuildableStore, KnowledgeReader):
                 yield read_summary(columns, metadata)
 
     def links(self, document_ids: Sequence[str]) -> list[tuple[str, Link]]:
-        found: dict[str, list[Link]] = {}
         names = [storable(name) for name in dict.fromkeys(document_ids)]
         with self.snapshot() as (connection, _):
-            for batch in batches(names):
-                rows = connection.execute(
-                    "SELECT d.id, k.href, k.anchor, k.first, t.id, k.kind FROM links AS k"
-                    " JOIN documents AS d ON d.key = k.document"
-                    " JOIN documents AS t ON t.key = k.target"
-                    f" WHERE d.id IN ({marks(batch)}) ORDER BY k.document, k.position",
-                    batch,
-                )
-                for name, *columns in rows:
-                    with decoding(f"a link of document {name}"):
-                        found.setdefault(name, []).append(read_link(*columns))
-        return [(name, link) for name in names for link in found.get(name, [])]
+            return read_links(connection, names)
 
     def pagerank(self, document_ids: Sequence[str]) -> Mapping[str, float]:
-        found: dict[str, float] = {}
+        names = [storable(name) for name in dict.fromkeys(document_ids)]
         with self.snapshot() as (connection, _):
-            for batch in batches([storable(name) for name in dict.fromkeys(document_ids)]):
-                rows = connection.execute(
-                    "SELECT d.id, r.pagerank FROM documents AS d"
-                    " JOIN ranks AS r ON r.document = d.key"
-                    f" WHERE d.id IN ({marks(batch)})",
-                    batch,
-                )
-                for name, rank in rows:
-                    with decoding(f"document {name}"):
-                        check_rank(rank)
-                    found[name] = rank
-        return found
+            return read_ranks(connection, names)
 
     def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         with self.snapshot() as (connection, _), decoding("what the pack knows of names"):

@@ -36,7 +36,7 @@ from packwise.stores.postgres.search import VECTOR_INDEX
 from packwise.stores.records import block_rows, groups, passage_of, unpack_payload
 
 INDEXED_PASSAGES = 5_000
-"""The number of passages from which on their vectors are indexed."""
+"""The least number of passages whose vectors are indexed."""
 
 _BATCH = 64
 """Documents that are written together."""
