@@ -580,6 +580,29 @@ def test_a_further_block_of_a_short_section_is_shown_with_all_of_it(filler, whol
     assert ("Default: 120" in shown.text) is whole
 
 
+@pytest.mark.parametrize(
+    ("heading", "question", "first"),
+    [
+        ("box_hit", "What does box_hit do?", "Called when"),
+        ("-x, --expand[=HOW]", "What does --expand do?", "Called when"),
+        ("Hit", "What does a hit do?", "- a hit"),
+        ("box_hits", "What does box_hit do?", "- a hit"),
+    ],
+)
+def test_the_section_that_a_question_names_answers_from_its_beginning(heading, question, first):
+    page = (
+        f"# Parts\n\n## Hash\n\n- a hit: pass to box_hit\n- a miss\n\n## {heading}\n\nCalled when"
+    )
+    found = sources(read(f"{page} a lookup succeeds.\n\nIt may end with one of these words.\n"))
+    blocks = [blocks_of([source]) for source in found]
+    listed, said = blocks[0][0], blocks[1][-1]
+    both = tuple(RankedBlock(block, score) for block, score in ((listed, 1.0), (said, 0.9)))
+    asked = weighted_question(question, [listed, said])
+    shown = choose(RankedBlocks(asked, "words", both), 0.9)
+    assert shown[0].text.startswith(first)
+    assert any("pass to box_hit" in block.text for block in shown)
+
+
 def test_a_question_in_the_text_is_not_its_own_answer():
     page = "How do I stop the server?\n\nSend it the signal TERM and wait."
     best = ranked("How do I stop the server?", evidence(page)).blocks[0].block

@@ -8,6 +8,7 @@ name or a number that clearly answers comes first.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -60,6 +61,9 @@ ROW_ASKED_FOR = 0.3
 """Least probability of an answer with a row that the question asks for by name: rows of figures
 look unlike any question, which is no reason to refuse it."""
 _SAME = 0.8
+_IDENTIFIER = re.compile(r"(?<![\w-])(?:--?)?[A-Za-z]\w*(?:[_.:-]+\w+)+|(?<![\w-])--?\w+")
+_NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
+"""What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
 _OF_TABLES = (PartKind.TABLE, PartKind.ROW, PartKind.ITEM)
 _PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
@@ -150,6 +154,9 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
     question = ranked.question.text
     table = best.block.kind is PartKind.TABLE
     chosen = (table and named_rows(best.block, question)) or [_exact(best.block, question)]
+    opening = _named_opening(ranked)
+    if opening is not None and not _is_said(opening, best.block):
+        chosen.insert(0, opening)
     if probability < LIKELY and not table:
         sources = {one.block.source.marker: one.block.source for one in ranked.blocks}
         rows = rows_asked_for(sources.values(), question)
@@ -162,6 +169,19 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
         if brief and not any(_is_said(block, other) for other in chosen):
             chosen.append(block)
     return _together(chosen)
+
+
+def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
+    """How the section begins that the question names by an identifier ("What does vcl_hit do?"):
+    there it says what that is, often without its name. None if the best block is of it."""
+    asked = {name.lower() for name in _IDENTIFIER.findall(ranked.question.text)}
+    for one in ranked.blocks if asked else ():
+        path = one.block.source.passage.section_path
+        names = _NAMES.split("".join(path[-1:]).lower())
+        if path and not asked.isdisjoint(name.strip("‘’'`\"") for name in names):
+            parts = answer_blocks(one.block.source)
+            return parts[0] if parts and one is not ranked.blocks[0] else None
+    return None
 
 
 def _exact(block: AnswerBlock, question: str) -> AnswerBlock:
