@@ -183,6 +183,18 @@ def test_a_setting_that_is_described_has_its_name_in_bold_type():
     assert answer.text.startswith("**stopsignal**: It says which signal a program gets")
 
 
+def test_a_section_around_a_setting_is_named_with_it_once():
+    told = "It says which signal a program gets when it has to stop. " * 3
+    page = (
+        "Programs\n========\n\nStart and stop of programs\n--------------------------\n\n"
+        f"stopsignal\n  {told}\n\nstartsecs\n  {'Seconds of life. ' * 12}\n"
+    )
+    passages = read(page, name="settings.rst", format="rst")
+    answer = extract("Which signal ends the stop of programs?", sources(passages))
+    named = "**Start and stop of programs > stopsignal**: It says which signal a program gets"
+    assert answer.text.startswith(named)
+
+
 def test_a_function_that_is_described_has_its_signature_in_bold_type():
     told = "It waits until the box is closed, and says who has closed it. " * 3
     page = (

@@ -775,7 +775,6 @@ options::, and *note Keys: (lock)Making keys, for keys.
 
      Say when to open it; WHEN is one of the following, and what you do
      not say is looked up in the settings:
-
      ‘never’
           Not at all.
      ‘auto’

@@ -259,6 +259,10 @@ def rendered(chosen: Sequence[AnswerBlock], question: str = "") -> list[str]:
         if block.kind in _PROSE:
             text = _with_bold_term(block, text)
             introduced.add((block.source.marker, text.partition(": ")[0]))
+        if subject:
+            # The name of what is described is the last part of its subject.
+            name, colon, told = text.partition("**: ")
+            text = told if colon and subject.endswith(f" > {name.lstrip('*')}**") else text
         lead, gap, rest = text.partition("\n")
         if not gap or block.kind is PartKind.TEXT:
             parts.append(f"{f'{subject}: ' if subject else ''}{text} {marker}")

@@ -206,10 +206,13 @@ def _block_end(lines: Sequence[str], at: int, margin: int) -> int:
 
 
 def _paragraph_end(lines: Sequence[str], at: int, margin: int) -> int:
-    """The end of a paragraph: an empty line, an item, or an example right below it."""
+    """The end of a paragraph: an empty line, an item, an example right below it, or terms that it
+    announces."""
     at += 1
     while at < len(lines) and lines[at]:
         if indent_of(lines[at]) >= margin + _STEP or _is_item(lines[at], margin):
+            break
+        if lines[at - 1].endswith(":") and _terms(lines, at, margin)[1]:
             break
         at += 1
     return at
