@@ -44,6 +44,14 @@ def test_the_text_fills_the_budget_by_the_models_own_count(server, store, ratio)
     assert server.requests[0].body["model"] == "claude-opus-4-8"
 
 
+def test_after_five_counts_that_do_not_fit_the_estimate_decides(server, store):
+    server.will(counted(lambda _: 601))
+    context = packed(store)
+    assert len(server.requests) == 5
+    assert not context.trace.exact
+    assert 0 < context.tokens <= 600
+
+
 def test_an_empty_context_asks_for_nothing(server, store):
     assert packed(store, budget=0).tokens == 0
     assert server.requests == []

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,15 @@ def test_fenced_code_is_one_unit():
 def test_a_table_too_long_to_be_one_is_read_row_by_row():
     rows = "\n".join(f"| name {i} | value {i} |" for i in range(100))
     assert len(units(rows)) == 100
+
+
+@pytest.mark.parametrize(("characters", "read"), [(1200, 1), (1201, 109)])
+def test_a_table_of_1200_characters_is_one_unit_and_a_longer_one_is_not(characters, read):
+    rows = ["| 123456 |"] * 108
+    filled = characters - len("\n".join(rows)) - len("\n|  |")
+    text = "\n".join([*rows, f"| {'x' * filled} |"])
+    assert len(text) == characters
+    assert len(units(text)) == read
 
 
 def test_what_ends_in_a_colon_brings_what_follows():

@@ -45,6 +45,14 @@ def test_agent_questions_name_their_source(lines):
     assert data.questions[0].id == load_questions(path).questions[0].id
 
 
+def test_a_ground_truth_of_up_to_twelve_words_is_an_answer_to_look_for(lines):
+    short, long = " ".join(["word"] * 12), " ".join(["word"] * 13)
+    path = lines(
+        {"question": "Short?", "ground_truth": short}, {"question": "Long?", "ground_truth": long}
+    )
+    assert [question.answers for question in load_questions(path).questions] == [(short,), ()]
+
+
 def test_documents_are_found_by_id_address_and_title(lines, notes_pack):
     path = lines(
         {"id": "1", "question": "q", "relevant": ["guides/keys.md"]},

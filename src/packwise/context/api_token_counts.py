@@ -57,7 +57,7 @@ def pack_by_api_count(
     if not isinstance(llm, ClaudeModel):
         raise SettingError(
             f"no API counts the tokens of {model!r}",
-            fix=f"set TOKENIZER_MODEL to a Claude model and {KEY_VARIABLE}, "
+            fix=f"set PACKWISE_TOKENIZER_MODEL to a Claude model and {KEY_VARIABLE}, "
             "or PACKWISE_TOKEN_COUNTS=local",
         )
     base = token_counter("o200k_base")
