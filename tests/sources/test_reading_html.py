@@ -240,3 +240,14 @@ def test_a_function_of_generated_documentation_is_named_without_its_parameters(r
     document = read("html", f"<h1>API</h1><dl>{''.join(map(described, names))}</dl>")
     assert [section.path for section in document.sections] == [(f"{name}()",) for name in names]
     assert "box.connect(host, port=22, user=None, key=None)" in document.text
+
+
+def test_the_forms_of_a_call_have_one_name(read):
+    def described(*forms):
+        terms = "".join(f"<dt>: {form}</dt>" for form in forms)
+        return f"{terms}<dd>{'It draws lines between points. ' * 6}</dd>"
+
+    plot = described("plot (y)", "plot (x, y)", "plot (x, y, fmt)", "h = plot (...)")
+    page = f"<h1>Plots</h1><dl>{plot}{described('line (x)', 'line (x, y)')}{described('bar')}</dl>"
+    names = ["plot, h = plot", "line (x), line (x, y)", "bar"]
+    assert [section.path[-1] for section in read("html", page).sections] == names

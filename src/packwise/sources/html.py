@@ -58,6 +58,7 @@ _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
 
+_MOST_FORMS = 3
 _PARAMETERS = re.compile(r"(?<=[\w\]])\(.{20,}")
 """Of a function, in a signature that is longer than a name should be."""
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
@@ -130,6 +131,14 @@ def _is_code(node: LexborNode) -> bool:
             break
         around = around.parent
     return around is None or around.tag not in _AROUND_TEXT
+
+
+def _term_name(text: str) -> str:
+    """The name of terms, one per line. Many forms of a call are one name."""
+    names = [_PARAMETERS.sub("()", line.strip(": ")) for line in text.split("\n")]
+    if len(names) > _MOST_FORMS:
+        names = [name.partition("(")[0].strip() or name for name in names]
+    return ", ".join(dict.fromkeys(names))
 
 
 class _HtmlReader:
@@ -344,7 +353,7 @@ class _HtmlReader:
             # "Parameters" and "Returns" are parts of what is said about a function.
             around = (node.parent.attributes.get("class") or "") if node.parent else ""
             if "field-list" not in around.split():
-                self._builder.term(_PARAMETERS.sub("()", term.text).replace("\n", ", "))
+                self._builder.term(_term_name(term.text))
             self._inline.add(term)
             self._inline.write("\n")
 
