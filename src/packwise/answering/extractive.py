@@ -259,10 +259,7 @@ def rendered(chosen: Sequence[AnswerBlock], question: str = "") -> list[str]:
         if block.kind in _PROSE:
             text = _with_bold_term(block, text)
             introduced.add((block.source.marker, text.partition(": ")[0]))
-        if subject:
-            # The name of what is described is the last part of its subject.
-            name, colon, told = text.partition("**: ")
-            text = told if colon and subject.endswith(f" > {name.lstrip('*')}**") else text
+        text = _without_name(text, subject)
         lead, gap, rest = text.partition("\n")
         if not gap or block.kind is PartKind.TEXT:
             parts.append(f"{f'{subject}: ' if subject else ''}{text} {marker}")
@@ -273,6 +270,12 @@ def rendered(chosen: Sequence[AnswerBlock], question: str = "") -> list[str]:
         else:
             parts.append(f"{text}\n\n{marker}")
     return parts
+
+
+def _without_name(text: str, subject: str) -> str:
+    """A description without the bold name that it begins with, if that ends its subject."""
+    name, colon, told = text.partition("**: ")
+    return told if colon and subject.endswith(f" > {name.lstrip('*')}**") else text
 
 
 def _with_bold_term(block: AnswerBlock, text: str) -> str:
