@@ -890,6 +890,24 @@ def test_gnu_info_is_read_by_its_indentation(one, blocks):
     ]
 
 
+def test_questions_of_gnu_info_are_sections_with_their_answers(one, blocks):
+    asked = ("How do I open it?", "What opens it\n     from the left?", "Who has the key?")
+    told = "Somebody has a key that opens it, and he is asked first, which takes a whole day."
+    items = "".join(
+        f"  {n}. {question}\n\n          box open {n}\n\n     {told}\n     {told}\n     {told}\n\n"
+        for n, question in enumerate(asked, start=1)
+    )
+    start = "\x1f\nFile: box.info,  Node: Top\n\n1 Usage\n*******\n\n"
+    document = one("box.info", f"{start}{items}  4. Ask again.\n\nThe end.\n")
+    names = ["1. How do I open it?", "2. What opens it from the left?", "3. Who has the key?"]
+    assert paths(document) == [*names, "4. Ask again.", ""]
+    said = f"{told} {told} {told}"
+    first = [("text", names[0]), ("code", "box open 1"), ("text", said)]
+    assert blocks(document)[:3] == first
+    listed = one("b.info", f"{start}  1. One.\n\n  2. Two?\n\n  3. Three.\n")
+    assert blocks(listed) == [("list", "1. One.\n2. Two?\n3. Three.")]
+
+
 def test_texts_may_be_packed_and_have_no_suffix(folder, opened):
     text = b"The box opens with a key.\n"
     packed = gzip.compress(text)

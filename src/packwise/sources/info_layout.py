@@ -39,6 +39,7 @@ _STEP = 5
 _LONGEST_TERM = 68
 _MOST_TERMS = 12
 _FEWEST_ROWS = 3
+_MOSTLY = 0.6
 _DEEPEST = 12
 
 
@@ -91,17 +92,31 @@ class _Layout:
                 at = end
 
     def _list(self, lines: Sequence[str], at: int, margin: int, depth: int) -> int:
+        """Add the items from a line on; questions are terms that their answers describe."""
         first = _ITEM.match(lines[at])
         number = first[1] if first else None
+        items: list[tuple[int, Sequence[str]]] = []
+        while at < len(lines) and (column := _is_item(lines[at], margin)):
+            end = _block_end(lines, at + 1, margin + _STEP)
+            items.append((column, lines[at:end]))
+            at = next((n for n in range(end, len(lines)) if lines[n]), len(lines))
+        questions = [one for _, item in items if (one := _question(item, margin + _STEP))]
+        if len(questions) >= _FEWEST_ROWS and len(questions) > _MOSTLY * len(items):
+            self._describe(
+                [
+                    _question(item, margin + _STEP) or _Described(item[0].strip(), item[1:])
+                    for _, item in items
+                ],
+                margin,
+                depth,
+            )
+            return at
         ordered = number is not None and number.isdigit()
         self._builder.open_list(ordered=ordered, start=int(number) if number and ordered else 1)
-        while at < len(lines) and (item := _is_item(lines[at], margin)):
-            end = _block_end(lines, at + 1, margin + _STEP)
+        for column, item in items:
             self._builder.open_item()
-            own = " " * item + lines[at][item:]
-            self.add([own, *lines[at + 1 : end]], item, depth + 1)
+            self.add([" " * column + item[0][column:], *item[1:]], column, depth + 1)
             self._builder.close_item()
-            at = end
         self._builder.close_list()
         return at
 
@@ -117,9 +132,10 @@ class _Layout:
             return
         self._builder.open_terms()
         for one in found:
-            end = _paragraph_end(one.lines, 0, margin + _STEP)
             # A term opens its description: both stand in one paragraph, if there is one.
-            end = 0 if _is_item(one.lines[0], margin + _STEP) else end
+            end = _paragraph_end(one.lines, 0, margin + _STEP)
+            if not any(one.lines[:1]) or _is_item(one.lines[0], margin + _STEP):
+                end = 0
             self._builder.term(one.name)
             said = [line.strip() for line in one.lines[:end]]
             self._builder.paragraph(as_text("\n".join([one.name, " ".join(said)]).rstrip()))
@@ -136,6 +152,13 @@ class _Layout:
 
     def _paragraph(self, lines: Sequence[str]) -> None:
         self._builder.paragraph(as_text(" ".join(line.strip() for line in lines)))
+
+
+def _question(item: Sequence[str], margin: int) -> _Described | None:
+    """The question that an item begins with, and its answer."""
+    end = _paragraph_end(item, 0, margin)
+    asked = " ".join(line.strip() for line in item[:end])
+    return _Described(asked, item[end:]) if asked.endswith("?") and any(item[end:]) else None
 
 
 def _is_item(line: str, margin: int) -> int:
