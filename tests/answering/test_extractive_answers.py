@@ -155,6 +155,13 @@ def test_a_table_row_is_shown_under_its_column_names():
     assert "| maxclients | 10000 | most clients at a time |" in answer.text
 
 
+@pytest.mark.parametrize("heading", ["Purpose", "Abstract", "Options", "Background"])
+def test_a_heading_that_says_nothing_does_not_name_an_answer(heading):
+    passages = read(f"# Box\n\n## box rename\n\n### {heading}\n\nThis gives a key a new name.\n")
+    answer = extract("How do I give a key a new name?", sources(passages))
+    assert answer.text.startswith("**box rename**: This gives")
+
+
 @pytest.mark.parametrize(
     ("question", "section", "shown"),
     [

@@ -69,7 +69,7 @@ _PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
 _GENERIC = frozenset(
     "description synopsis usage options arguments parameters example examples notes overview "
-    "summary details introduction".split()
+    "summary details introduction purpose abstract background remarks".split()
 )
 """Names of sections that do not say what they are about."""
 
