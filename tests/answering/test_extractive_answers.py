@@ -353,8 +353,10 @@ SERIES = "# Iowa\n\n| date | source | generation |\n| --- | --- | --- |\n" + "".
     for number, source in enumerate(("Coal", "Wind", "Solar"))
 )
 DAYS = "# Weather\n\n| date | weather |\n| --- | --- |\n" + "".join(
-    f"| 2013/12/{day} | sky{day} |\n" for day in range(21, 29)
+    f"| 2013/12/{day} | sky{day} |\n" for day in range(24, 27)
 )
+DRIVING = "# Driving\n\n| side | year | miles |\n| --- | --- | --- |\n"
+DRIVING += "| left | 1956 | 3675 |\n| left | 1957 | 3706 |\n| right | 1958 | 3000 |\n"
 
 
 @pytest.mark.parametrize(
@@ -367,6 +369,8 @@ DAYS = "# Weather\n\n| date | weather |\n| --- | --- |\n" + "".join(
         (DAYS, "What was the weather on December 25, 2013?", ["2013/12/25 | sky25"]),
         (DAYS, "What was the weather in December 2013?", []),
         (DAYS, "What was the weather in 2013?", []),
+        (DRIVING, "How many miles did people drive in 1957?", ["left | 1957 | 3706"]),
+        (DRIVING, "How many miles did people drive with 3000?", []),
     ],
 )
 def test_a_date_in_words_names_the_row_of_that_date(page, question, rows):
