@@ -554,6 +554,11 @@ def test_a_short_answer_does_not_cut_a_name_at_its_underscore():
     assert "FC" not in found.text.split()
     assert _whole_words("by the FC_DEBUG variable", 7, 9) == "FC_DEBUG"
     assert _whole_words("by the FC_DEBUG variable", 10, 15) == "FC_DEBUG"
+    assert _whole_words("Faust 0.9.9.6 is out.", 12, 13) == "0.9.9.6"
+    assert _whole_words("Faust 0.9.9.6 is out.", 6, 7) == "0.9.9.6"
+    assert _whole_words("up to 75,000, in 2013.", 9, 12) == "75,000"
+    assert _whole_words("up to 75,000, in 2013.", 17, 21) == "2013"
+    assert _whole_words("e.g. 5", 5, 6) == "5"
 
 
 @pytest.mark.parametrize(
