@@ -1,6 +1,7 @@
 """Whether the default is at or above its better leg, set by set.
 
-    python benchmarks/legs.py FOLDER... [--most 300] [--metric recall@5] [--documentation FOLDER]
+    python benchmarks/legs.py FOLDER... [--most 300] [--metric recall@5]
+        [--documentation FOLDER [--parts third ...]] [--tatqa FOLDER]
 
 Each FOLDER is a BEIR-style data set. Prints Markdown: nDCG@10 (or another metric) of the keyword
 leg, the vector leg, fixed weights of 0.7/0.3 and 0.5/0.5, the weights of a store that was not
@@ -11,17 +12,22 @@ Of a set with more than ``--most`` questions those at even steps are asked.
 
 With ``--documentation``, packs of real documentation are built in that folder as
 ``documentation.py`` does; their rows have the mean reciprocal rank of the first of ten passages
-that holds the answer. ``PACKWISE_EMBEDDER`` chooses the embedder.
+that holds the answer. ``--parts`` takes other projects of ``documentation.py``, as ``third`` for
+its ``--third``. With ``--tatqa``, all documents of TAT-QA are one pack in that folder, and the one
+that a question was written for is relevant (``PACKWISE_DATA`` is the folder of ``tatqa``).
+``PACKWISE_EMBEDDER`` chooses the embedder.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import documentation
+from answer_model import data, tatqa_pack
 from rankers import library_ranker, run
 from strengths import Remembering, sampled
 
@@ -30,7 +36,7 @@ from packwise.evaluation.answers import read_questions
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.compare import compare
 from packwise.evaluation.data import DataSet, load_dataset
-from packwise.evaluation.metrics import HEADLINE, STANDARD, Metric, mean
+from packwise.evaluation.metrics import HEADLINE, STANDARD, Metric, fold_to_documents, mean
 from packwise.library import Library
 from packwise.models.embedder import load_embedder
 from packwise.retrieval.profile import load_profile
@@ -66,6 +72,8 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="*")
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--documentation", type=Path)
+    parser.add_argument("--parts", nargs="*", default=["", "tune"])
+    parser.add_argument("--tatqa", type=Path)
     known = {str(metric): metric for metric in STANDARD}
     parser.add_argument("--metric", choices=list(known), default=str(HEADLINE))
     given = parser.parse_args()
@@ -79,11 +87,16 @@ def main() -> None:
         sys.stdout.flush()
     if given.documentation is not None:
         given.documentation.mkdir(parents=True, exist_ok=True)
-        trees = {**documentation.TREES, **documentation.TUNE_TREES}
-        for tree, (requirement, inside) in trees.items():
-            place = documentation.pack(tree, requirement, inside, given.documentation)
-            sys.stdout.write(documentation_row(tree, place))
-            sys.stdout.flush()
+        for part in given.parts:
+            for tree, (requirement, inside) in documentation.PARTS.get(
+                part, documentation.TREES
+            ).items():
+                place = documentation.pack(tree, requirement, inside, given.documentation)
+                questions = documentation.QUESTIONS / part / f"{tree}.jsonl"
+                sys.stdout.write(documentation_row(tree, place, questions))
+                sys.stdout.flush()
+    if given.tatqa is not None:
+        sys.stdout.write(tatqa_row(given.tatqa, given.most, known[given.metric]))
 
 
 def row(dataset: DataSet, metric: Metric) -> str:
@@ -97,10 +110,25 @@ def row(dataset: DataSet, metric: Metric) -> str:
     return figures(dataset.name, place, scores)
 
 
-def documentation_row(tree: str, place: str) -> str:
+def tatqa_row(folder: Path, most: int, metric: Metric) -> str:
+    """The figures of TAT-QA; many of its questions fit several documents."""
+    place = tatqa_pack(folder)
+    lines = (data("tatqa") / "questions.jsonl").read_text("utf-8").splitlines()
+    asked = [json.loads(line) for line in lines[:: -(-len(lines) // most)]]
+
+    def scores(library: Library, mode: Mode) -> Scores:
+        found: dict[str, float] = {}
+        for row in asked:
+            hits = library.search(row["question"], 3 * DEPTH, mode=mode, graph="off").hits
+            ranked = fold_to_documents(hit.passage.document for hit in hits)[:DEPTH]
+            found[row["id"]] = metric.score(ranked, {f"{row['document']}.md": 1})
+        return found
+
+    return figures("tatqa", place, scores)
+
+
+def documentation_row(tree: str, place: str, path: Path) -> str:
     """The figures of one tree of documentation."""
-    folders = (documentation.QUESTIONS, documentation.QUESTIONS / "tune")
-    (path,) = (f / f"{tree}.jsonl" for f in folders if (f / f"{tree}.jsonl").exists())
     asked = [question for question in read_questions(path) if question.holds]
 
     def scores(library: Library, mode: Mode) -> Scores:

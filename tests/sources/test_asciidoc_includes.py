@@ -6,22 +6,36 @@ from packwise.sources import rst_includes
 
 BOOK = (
     "= Handbook\n:product: Acme\n:parts: chapters\n\n"
-    "include::{parts}/keys.adoc[leveloffset=+1]\n\n== Last\n\nThe end.\n"
+    "include::{parts}/intro.adoc[leveloffset=+1]\n\ninclude::{parts}/keys.adoc[]\n\n"
+    "== Last\n\nThe end.\n"
 )
-KEYS = (
-    "= Keys\n\n{product} signs.\n\n== Steps\n\n[source,py]\n----\ninclude::../x.py[tag=run]\n----\n"
-)
+INTRO = "Who {product} is.\n\n== Aim\n\nTo sell.\n"
+KEYS = "// old\n:x:\n\n= Keys\n\n{product} signs.\n\n----\ninclude::../x.py[tag=run]\n----\n"
 CODE = "import os\n# tag::run[]\nrun()\n# end::run[]\nstop()\n"
 
 
-def test_a_chapter_stands_in_its_book_one_level_deeper(folder, opened, blocks):
-    files = {"book.adoc": BOOK, "chapters/keys.adoc": KEYS, "x.py": CODE}
-    documents = opened(folder(files)).documents
+def test_a_part_stands_in_its_book_and_a_chapter_has_the_attributes_of_its_book(
+    folder, opened, blocks
+):
+    files = {"book.adoc": BOOK, "chapters/intro.adoc": INTRO, "chapters/keys.adoc": KEYS}
+    documents = opened(folder({**files, "x.py": CODE})).documents
+    # Code of which some lines are shown stays a document, and so does a chapter.
+    assert sorted(documents) == ["book.adoc", "chapters/keys.adoc", "x.py"]
     book = documents["book.adoc"]
-    assert [section.path for section in book.sections] == [("Keys",), ("Keys", "Steps"), ("Last",)]
-    assert blocks(book) == [("text", "Acme signs."), ("code", "run()"), ("text", "The end.")]
-    # A chapter is no second document; code of which some lines are shown stays one.
-    assert sorted(documents) == ["book.adoc", "x.py"]
+    assert [section.path for section in book.sections] == [(), ("Aim",), ("Last",)]
+    assert [text for _, text in blocks(book)] == ["Who Acme is.", "To sell.", "Keys", "The end."]
+    assert [(link.href, link.anchor) for link in book.links] == [("chapters/keys.adoc", "Keys")]
+    assert book.sections[1].level == 3
+    keys = documents["chapters/keys.adoc"]
+    assert keys.title == "Keys"
+    assert blocks(keys) == [("text", "Acme signs."), ("code", "run()")]
+
+
+def test_an_underlined_title_makes_a_chapter(folder, opened):
+    files = {"a.adoc": "include::b.adoc[]\n\ninclude::c.adoc[]\n", "b.adoc": "Keys\n====\n\nOne.\n"}
+    documents = opened(folder({**files, "c.adoc": "Words\nand more\n"})).documents
+    assert sorted(documents) == ["a.adoc", "b.adoc"]
+    assert "Words and more" in documents["a.adoc"].text
 
 
 @pytest.mark.parametrize(

@@ -326,6 +326,13 @@ def test_a_book_packed_with_its_folder_is_read(read_file):
     assert [section.path for section in document.sections] == [("Start",), ("End",)]
 
 
+def test_a_page_of_a_book_is_read_once_however_many_places_in_it_are_named(read_file):
+    book = EPUB["o/b.opf"].replace("<manifest>", '<manifest><item id="c" href="one.xhtml#o8"/>')
+    book = book.replace("</spine>", '<itemref idref="c"/><itemref idref="b"/></spine>')
+    document = read_file("a.epub", zipped({**EPUB, "o/b.opf": book}))
+    assert [document.text.count(words) for words in ("It begins.", "It ends.")] == [1, 1]
+
+
 def test_an_opendocument_text_keeps_its_structure(read_file, blocks):
     content = (
         "<office:document-content><office:body><office:text>"

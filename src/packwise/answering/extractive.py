@@ -145,8 +145,8 @@ def extract(
 def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) -> list[AnswerBlock]:
     """The best block and what is around it, of a long table the rows that the question names, and
     others that say something else and are likely enough, relative to it. ``probability`` is that
-    of the best one being right; if that is not likely, rows that the question asks for by name
-    come first."""
+    of the best one being right. Rows that the question asks for by two cells come first, and if
+    that is not likely, by one."""
     least = NEARLY_AS_LIKELY
     if probability < LIKELY:
         most, least = most + MORE_BLOCKS, STILL_POSSIBLE
@@ -157,9 +157,9 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
     opening = _named_opening(ranked)
     if opening is not None and not _is_said(opening, best.block):
         chosen.insert(0, opening)
-    if probability < LIKELY and not table:
+    if not table:
         sources = {one.block.source.marker: one.block.source for one in ranked.blocks}
-        rows = rows_asked_for(sources.values(), question)
+        rows = rows_asked_for(sources.values(), question, 1 if probability < LIKELY else 2)
         chosen = [*rows, *(one for one in chosen if not any(_is_said(one, row) for row in rows))]
     for one in ranked.blocks[1:]:
         if len(chosen) >= most or math.exp(one.score - best.score) < least:

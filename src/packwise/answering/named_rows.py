@@ -4,6 +4,7 @@ shows is about what was asked, however unlike the question it looks."""
 from __future__ import annotations
 
 import re
+from calendar import month_name
 from collections import Counter
 from collections.abc import Iterable
 from itertools import zip_longest
@@ -23,6 +24,15 @@ _OF_ALL_ROWS = re.compile(
 """A question that no single row answers."""
 _COUNTED = re.compile(r"\bhow many\b", re.IGNORECASE)
 """A question that counts rows, if it names no column that holds numbers of things."""
+_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
+_WRITTEN_DATE = re.compile(r"\b([12][0-9]{3})[-/.]([01][0-9])[-/.]([0-3][0-9])\b")
+_MONTHS = {name.lower(): number for number, name in enumerate(month_name) if name}
+_MONTH = "|".join(_MONTHS)
+_DATE = re.compile(
+    rf"(?:(?:\b(?P<of>[0-3]?[0-9])\s+)?\b(?P<named>{_MONTH})\s+(?:(?P<day>[0-3]?[0-9]),\s+)?)?"
+    r"\b(?P<year>1[0-9]{3}|20[0-9]{2})\b(?![-/.][0-9])",
+    re.IGNORECASE,
+)
 
 
 def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
@@ -41,7 +51,7 @@ def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
     if len(rows) < LONG_TABLE or _OF_ALL_ROWS.search(question):
         return []
     lang = block.source.passage.lang
-    asked = f" {' '.join(terms(question, lang))} "
+    asked = f" {' '.join(terms(_with_dates(question, block.source.passage.text), lang))} "
     columns = _cells(rows[0].above, lang)
     if _COUNTED.search(question) and not any(f" {column} " in asked for column in columns):
         return []
@@ -90,30 +100,33 @@ def exact_row(block: AnswerBlock, question: str) -> AnswerBlock:
     return same[0] if len(same) == 1 else block
 
 
-def rows_asked_for(sources: Iterable[SourcePassage], question: str) -> list[AnswerBlock]:
-    """The rows of the first passage of which the question asks for rows, if they are few."""
+def rows_asked_for(
+    sources: Iterable[SourcePassage], question: str, least: int = 1
+) -> list[AnswerBlock]:
+    """The rows of the first passage of which the question asks for rows, by so many cells or
+    more, if they are few. A row by more cells than the others is the one."""
+    if _OF_ALL_ROWS.search(question):
+        return []
     for one in sources:
-        rows = [
-            part
-            for part in answer_blocks(one)
-            if part.kind is PartKind.ROW and asks_for_row(part, question)
-        ]
-        if rows:
-            return rows if len(rows) <= MOST_NAMED and not _OF_ALL_ROWS.search(question) else []
+        named = [(part, cells_asked_for(part, question)) for part in answer_blocks(one)]
+        most = max((cells for _, cells in named), default=0)
+        if most and most >= least:
+            rows = [part for part, cells in named if cells == most]
+            return rows if len(rows) <= MOST_NAMED else []
     return []
 
 
 def names_row(sources: Iterable[SourcePassage], question: str) -> bool:
     """Whether a question asks for a row of these passages."""
-    return any(asks_for_row(part, question) for one in sources for part in answer_blocks(one))
+    return any(cells_asked_for(part, question) for one in sources for part in answer_blocks(one))
 
 
-def asks_for_row(block: AnswerBlock, question: str) -> bool:
-    """Whether a question asks for a row: it has all words of two cells, of one with several words,
-    or of one and of the table's or another column's name. A number alone names a row only where
-    it stands first. A record in a list, ``name: Bonn; country: Germany``, is a row."""
+def cells_asked_for(block: AnswerBlock, question: str) -> int:
+    """By how many cells a question asks for a row; 0 if it does not. It has all words of two
+    cells, of one with several words, or of one and of the table's or another column's name. A
+    number alone names a row only where it stands first or is a year. A record in a list,
+    ``name: Bonn; country: Germany``, is a row."""
     passage = block.source.passage
-    asked = terms(question, passage.lang)
     if block.kind is PartKind.ROW:
         names, cells = block.above.split("|"), block.text.split("|")
         pairs = list(zip_longest(names, cells, fillvalue=""))
@@ -121,22 +134,44 @@ def asks_for_row(block: AnswerBlock, question: str) -> bool:
         parts = [part.partition(": ") for part in block.text.split("; ")]
         pairs = [(name, cell) for name, _, cell in parts]
         if len(pairs) < _FEWEST_PAIRS or not all(cell for _, cell in pairs):
-            return False
+            return 0
     else:
-        return False
+        return 0
+    asked = terms(_with_dates(question, passage.text), passage.lang)
     held = [" ".join(terms(cell, passage.lang)) for _, cell in pairs]
     named = {
         cell: at for at, cell in enumerate(held) if cell and f" {cell} " in f" {' '.join(asked)} "
     }
-    if len(named) > 1 or any(" " in cell for cell in named):
-        return True
+    if len(named) > 1 or any(" " in cell and not _is_figure(cell) for cell in named):
+        return len(named)
     for cell, at in named.items():
         others = [name for number, (name, _) in enumerate(pairs) if number != at]
         title = " ".join((passage.doc_title, *passage.section_path, *others))
         says = (set(asked) - {cell}) & set(terms(title, passage.lang))
-        if says and (at == 0 or not _is_figure(cell)):
-            return True
-    return False
+        if says and (at == 0 or not _is_figure(cell) or _YEAR.fullmatch(cell)):
+            return 1
+    return 0
+
+
+def _with_dates(question: str, text: str) -> str:
+    """A question with the dates of a text that it means, as they are written there: "25 December
+    2013" is 2013-12-25. A month or a year means the only date within it."""
+    meant: list[str] = []
+    for found in _DATE.finditer(question):
+        month = _MONTHS.get((found["named"] or "").lower(), 0)
+        day = int(found["day"] or found["of"] or 0)
+        wanted = [
+            int(found["year"]),
+            *([month] if month else []),
+            *([day] if month and day else []),
+        ]
+        within = {
+            one[0]
+            for one in _WRITTEN_DATE.finditer(text)
+            if [int(part) for part in one.groups()][: len(wanted)] == wanted
+        }
+        meant += within if len(within) == 1 else ()
+    return " ".join((question, *meant))
 
 
 def _is_half_named(cell: str, asked: set[str], lines_with: Counter[str]) -> bool:

@@ -176,16 +176,22 @@ def _scores(logits: SpanLogits) -> NDArray[np.float64]:
 
 
 def _whole_words(text: str, start: int, end: int) -> str:
-    """A span of a text, extended to the borders of words; ``FC_DEBUG`` is one."""
-    while 0 < start < len(text) and _in_word(text[start]) and _in_word(text[start - 1]):
+    """A span of a text, extended to the borders of words; ``FC_DEBUG`` is one, and 0.9.9.6."""
+    while 0 < start < len(text) and _joined(text, start):
         start -= 1
-    while 0 < end < len(text) and _in_word(text[end - 1]) and _in_word(text[end]):
+    while 0 < end < len(text) and _joined(text, end):
         end += 1
     return one_line(text[start:end])
 
 
-def _in_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def _joined(text: str, at: int) -> bool:
+    """Whether the characters before and at a place are of one word or number."""
+    before, after = text[at - 1], text[at]
+    if before in ".,":
+        return after.isdigit() and text[max(0, at - 2)].isdigit()
+    if after in ".,":
+        return before.isdigit() and text[at + 1 : at + 2].isdigit()
+    return all(one.isalnum() or one == "_" for one in (before, after))
 
 
 def _looked_at(ranked: RankedBlocks) -> list[RankedBlock]:

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from packwise.sources.rst_includes import DEEPEST, Includes, Left
 
@@ -17,31 +18,66 @@ _TAG = re.compile(r"\b(tag|end)::([\w.-]{1,100})\[\]")
 _RANGE = re.compile(r"\s*(\d{1,9})(?:\.\.(-1|\d{1,9})?)?\s*")
 
 
+_TITLE = re.compile(r"(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?\s*$")
+_BEFORE_TITLE = re.compile(r"//|:!?[\w-]+!?:|\[|ifn?def::|endif::|\s*$")
+_SUFFIXES = (".adoc", ".asciidoc", ".asc")
+
+
 @dataclass(slots=True)
 class _State:
-    """What one document may still insert, what it has inserted as a whole, and its attributes."""
+    """What one document may still insert, what it has inserted as a whole, its attributes, and
+    those that each of its chapters is given."""
 
     left: Left = field(default_factory=Left)
     whole: set[str] = field(default_factory=set[str])
     values: dict[str, str] = field(default_factory=dict[str, str])
+    chapters: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
 
-def expand(files: Includes, document_id: str, text: str) -> tuple[str, frozenset[str]]:
-    """The text with the files that it includes in their places, and which of them are there as a
-    whole. What ``Includes`` does not read, and a file that includes itself, stays a directive."""
-    if "include::" not in text:
-        return text, frozenset()
-    state = _State()
-    lines = _expanded(files, document_id, text, (document_id,), state)
-    return "\n".join(lines), frozenset(state.whole)
+class Books:
+    """The AsciiDoc files of a folder, by id and text: which are parts or chapters of others.
+
+    A part is inserted where it is included, and is no document of its own. A chapter has a title:
+    it stays a document, which can be cited by its own lines, and is read with the attributes of
+    its book, which has a link to it.
+    """
+
+    def __init__(self, files: Includes, texts: Iterable[tuple[str, str]]) -> None:
+        self._files = files
+        holding: dict[str, frozenset[str]] = {}
+        self._given: dict[str, dict[str, str]] = {}
+        for name, text in texts:
+            state = _State()
+            _expanded(files, name, text, (name,), state)
+            holding[name] = frozenset(state.whole) - {name}
+            for chapter, values in state.chapters.items():
+                self._given.setdefault(chapter, values)
+        included = frozenset[str]().union(*holding.values())
+        # Files that only include one another are no parts: something must stay that holds them.
+        roots = (held for name, held in holding.items() if name not in included)
+        self.parts = frozenset[str]().union(*roots)
+
+    def expand(self, document_id: str, text: str) -> str:
+        """The text with its parts in their places and the attributes of its book. What
+        ``Includes`` does not read, and a file that includes itself, stays a directive."""
+        given = self._given.get(document_id, {})
+        used = {name.lower() for name in REFERENCE.findall(text)} & given.keys()
+        if used:
+            text = "\n".join([*(f":{name}: {given[name]}" for name in sorted(used)), text])
+        if "include::" not in text:
+            return text
+        return "\n".join(_expanded(self._files, document_id, text, (document_id,), _State()))
 
 
-def parts(files: Includes, texts: Iterable[tuple[str, str]]) -> frozenset[str]:
-    """The files that are parts of others, given each id and text. Files that only include one
-    another are no parts: something must stay that holds them."""
-    holding = {name: expand(files, name, text)[1] - {name} for name, text in texts}
-    included = frozenset[str]().union(*holding.values())
-    return frozenset[str]().union(*(held for name, held in holding.items() if name not in included))
+def _title(text: str) -> str:
+    """The title that a text begins with; empty if it is a part of another one."""
+    for line, below in pairwise([*text.split("\n")[:100], ""]):
+        if found := _TITLE.match(line):
+            return found[2]
+        if not _BEFORE_TITLE.match(line):
+            adorned = len(below) > 2 and below == below[0] * len(below) and below[0] in "=-~^+"
+            return line if adorned and abs(len(below) - len(line)) <= 2 else ""
+    return ""
 
 
 def _expanded(
@@ -70,12 +106,17 @@ def _inserted(
     if included is None:
         return [found[0]]
     options = {one[1]: one[2] or one[3] or "" for one in _OPTION.finditer(found[2])}
-    part = _selected(included, options)
+    entire = options.keys().isdisjoint(("tag", "tags", "lines"))
     state.left.reading -= len(included)
+    if entire and target.lower().endswith(_SUFFIXES) and (title := _title(included)):
+        state.chapters.setdefault(target, dict(state.values))
+        place = posixpath.relpath(target, posixpath.dirname(open_files[0]) or ".")
+        return [f"xref:{place}[{title.replace(']', '')}]"]
+    part = _selected(included, options)
     if len(part) > state.left.inserting:
         return [found[0]]
     state.left.inserting -= len(part)
-    if options.keys().isdisjoint(("tag", "tags", "lines")):
+    if entire:
         state.whole.add(target)
     lines = _expanded(files, target, part, (*open_files, target), state)
     if shift := re.fullmatch(r"[+-]?([1-5])", options.get("leveloffset", "").strip()):

@@ -41,13 +41,14 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
             attribute(one, "id"): one for one in descendants(book, "item") if attribute(one, "href")
         }
         spine = [attribute(one, "idref") for one in descendants(book, "itemref")]
-        pages = [manifest[id] for id in spine if id in manifest]
+        # A spine may name places in one page. The contents are the headings again.
+        pages = dict.fromkeys(
+            unquote(attribute(manifest[id], "href").partition("#")[0])
+            for id in spine
+            if id in manifest and "nav" not in attribute(manifest[id], "properties").split()
+        )
         missing = 0
-        for page in pages:
-            # The contents are the headings again.
-            if "nav" in attribute(page, "properties").split():
-                continue
-            href = unquote(attribute(page, "href").partition("#")[0])
+        for href in pages:
             name = posixpath.normpath(posixpath.join(posixpath.dirname(package), href))
             if parts.has(name):
                 text, _ = decode(parts.read(name), html=True)

@@ -89,7 +89,7 @@ def _open_folder(path: Path, label: str) -> Source:
     pages = tuple(
         file
         for file in listing.files
-        if not tree.is_settings(file.id) and file.id not in tree.asciidoc_parts
+        if not tree.is_settings(file.id) and not tree.is_part(file.id)
     )
     listing = replace(listing, files=pages)
     return FilesSource(readable(resolved.name) or "root", str(resolved), listing, tree)

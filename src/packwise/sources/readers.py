@@ -190,7 +190,7 @@ BUILT_IN = (
     Reader("pptx", (".pptx", ".pptm"), Reads.FILE, "packwise.sources.pptx:read", version="2"),
     Reader("xlsx", (".xlsx", ".xlsm"), Reads.FILE, "packwise.sources.xlsx:read", version="4"),
     Reader("csv", (".csv", ".tsv"), Reads.FILE, "packwise.sources.csv_rows:read", version="4"),
-    Reader("epub", (".epub",), Reads.FILE, "packwise.sources.epub:read"),
+    Reader("epub", (".epub",), Reads.FILE, "packwise.sources.epub:read", version="2"),
     Reader("odt", (".odt",), Reads.FILE, "packwise.sources.odt:read"),
     Reader("notebook", (".ipynb",), Reads.TEXT, "packwise.sources.notebook:read", version="2"),
     Reader(

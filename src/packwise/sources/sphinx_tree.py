@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from packwise.errors import SourceError
-from packwise.sources import asciidoc_includes
+from packwise.sources.asciidoc_includes import Books
 from packwise.sources.autodoc import Autodoc
 from packwise.sources.decoding import decode, file_bytes
 from packwise.sources.readers import SourceFile
@@ -133,15 +133,18 @@ class SphinxTree:
         return "\n\n".join(lines)
 
     def expand_asciidoc(self, document_id: str, text: str) -> str:
-        """An AsciiDoc text with included files in their places."""
-        return asciidoc_includes.expand(self._includes, document_id, text.replace("\r\n", "\n"))[0]
+        """An AsciiDoc text with what it includes in its place."""
+        return self._books.expand(document_id, text.replace("\r\n", "\n"))
+
+    def is_part(self, file_id: str) -> bool:
+        """Whether a file is AsciiDoc that others hold as a whole, and everyone may see those."""
+        return file_id in self._books.parts
 
     @cached_property
-    def asciidoc_parts(self) -> frozenset[str]:
-        """The AsciiDoc files that others hold as a whole: they are no documents of their own."""
+    def _books(self) -> Books:
         texts = ((x.id, _text(x)) for x in self._files if x.reader.format == "asciidoc")
         public = ((name, text) for name, text in texts if not is_restricted(text))
-        return asciidoc_includes.parts(self._includes, public)
+        return Books(self._includes, public)
 
     def expand_markdown(self, document_id: str, text: str) -> str:
         """A Markdown text with docstrings where MyST or mkdocstrings insert them."""
