@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 
 from packwise.language.analyzer import CLUSTER, MARKS, UNSPACED, terms
 
@@ -229,10 +230,16 @@ _COMMANDS = frozenset(
     "mark start stop copy restore".split()
 )
 _SIGNALS = frozenset().union(
-    _CARDINALS, _UNITS, _TIME_UNITS, _RHYTHMS, _CLEAR_MONTHS, WEEKDAYS, _DATING, _COMMANDS
-) | {second for _, second in _DEFINING}
+    _CARDINALS, _UNITS, _TIME_UNITS, _RHYTHMS, _CLEAR_MONTHS, WEEKDAYS, _DATING
+)
+"""Words that may be a feature by themselves, ..."""
+_SECOND = _COMMANDS | {second for _, second in _DEFINING}
+_FIRST = _SEQUENCE | {first for first, _ in _DEFINING}
+"""... and those that are one only after another."""
 
-_TOKEN = re.compile(r"\d[\d,.]*+|[^\W\d_]++|[$€£¥%°]")
+_TOKEN = re.compile(r"(\d[\d,.]*+|[^\W\d_]++|[$€£¥%°])")
+# The same for small letters in ASCII, in half the time.
+_ASCII_TOKEN = re.compile(r"([a-z]++|[0-9][0-9,.]*+|[$%])")
 _LINE_MARK = re.compile(
     r"^[ \t]*+(?:(?P<step>\d{1,3}[.)][ \t]|[$>][ \t]\S|```)|[-*+•‣▪][ \t])", re.MULTILINE
 )
@@ -245,20 +252,29 @@ def find_features(text: str) -> Iterator[tuple[int, Features]]:
 
     Names are not included: see ``find_names``.
     """
-    before, before_end, number_end, since_number = "", -9, -9, 9
-    for token in _TOKEN.finditer(text.lower()):
-        word, start = token[0], token.start()
-        since_number += 1
-        features = 0
+    # The words, and between them what stands between them: most of them say nothing.
+    parts = (_ASCII_TOKEN if text.isascii() else _TOKEN).split(text.lower())
+    words = parts[1::2]
+    telling = [
+        at
+        for at, word in enumerate(words)
+        if word in _SIGNALS
+        or not word.isalpha()
+        or (word in _SECOND and at and words[at - 1] in _FIRST)
+    ]
+    edges = list(accumulate(map(len, parts))) if telling else []
+    number, number_end = -9, -9
+    for at in telling:
+        word, before = words[at], words[at - 1] if at else ""
+        start, features = edges[2 * at], 0
         if word[0].isdigit():
-            features = _number_features(word, before if start - before_end <= 1 else "")
-        elif word in _SIGNALS:
-            features = _word_features(word, before, start - number_end <= 1, since_number)
+            features = _number_features(word, "" if len(parts[2 * at]) > 1 else before)
+        elif word in _SIGNALS or word in _SECOND:
+            features = _word_features(word, before, start - number_end <= 1, at - number)
         if features:
             yield start, features
             if features & NUMBER:
-                number_end, since_number = token.end(), 0
-        before, before_end = word, token.end()
+                number, number_end = at, edges[2 * at + 1]
     for mark in _LINE_MARK.finditer(text):
         yield mark.start(), LIST | STEPS if mark["step"] else LIST
 
