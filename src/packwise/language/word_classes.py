@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from itertools import accumulate
 
 from packwise.language.analyzer import CLUSTER, MARKS, UNSPACED, terms
@@ -126,13 +127,8 @@ _LISTS: dict[WordClass, str] = {
 # Earlier lists win: "as" is a preposition here, "that" a relative.
 _CLASSES = {w: kind for kind, listed in reversed(_LISTS.items()) for w in listed.split()}
 
-_LETTER = rf"[^\W_][{MARKS}]*+"
 _FIGURES = r"[$€£¥]?\d++(?:,\d++)*+(?:\.\d++)*+(?:%|°[CF]?|st\b|nd\b|rd\b|th\b|s\b)?"
 _WORD = re.compile(rf"{_FIGURES}|[^\W_]++(?:[-'’./&][^\W_]++)*+|[^\w\s]|_")
-_ANY_WORD = re.compile(
-    rf"(?P<pair>(?=[{UNSPACED}])(?:{CLUSTER}))|{_FIGURES}"
-    rf"|(?:(?![{UNSPACED}]){_LETTER})++(?:[-'’./&](?:(?![{UNSPACED}]){_LETTER})++)*+|[^\w\s]|_"
-)
 _YEAR = re.compile(r"(?:1\d{3}|20\d{2})s?|\d{2}0s")
 _MARKS = {
     ",": WordClass.COMMA,
@@ -143,6 +139,16 @@ _MARKS = {
 }
 
 
+@cache
+def _any_word() -> re.Pattern[str]:
+    """As ``_WORD``, for other scripts. It takes long to compile: texts in ASCII do without."""
+    letter = rf"[^\W_][{MARKS}]*+"
+    return re.compile(
+        rf"(?P<pair>(?=[{UNSPACED}])(?:{CLUSTER}))|{_FIGURES}"
+        rf"|(?:(?![{UNSPACED}]){letter})++(?:[-'’./&](?:(?![{UNSPACED}]){letter})++)*+|[^\w\s]|_"
+    )
+
+
 def words_of(text: str, lang: str = "") -> list[Word]:
     """The words and marks of a text in a language, in order.
 
@@ -150,11 +156,12 @@ def words_of(text: str, lang: str = "") -> list[Word]:
     it makes with the next one.
     """
     plain = text.isascii()
+    pattern = _WORD if plain else _any_word()
     found: list[Word] = []
-    for match in (_WORD if plain else _ANY_WORD).finditer(text):
+    for match in pattern.finditer(text):
         token = match[0]
         if not plain and match["pair"]:
-            following = _ANY_WORD.match(text, match.end())
+            following = pattern.match(text, match.end())
             pair = following and following["pair"]
             kind, stems = WordClass.LOWER, terms(token + (pair or ""), lang)
         else:
