@@ -57,17 +57,17 @@ class Partition:
         As near to ``wanted`` tokens as whole sentences come, and always below twice that.
         Inside a sentence that is longer than a passage, parts of it may be repeated.
         """
-        distances: dict[int, float] = {}
+        distances: list[tuple[float, int]] = []
         for i in range(index - 1, -1, -1):
             tokens = self._end[index - 1] - self._begin[i]
-            if not self._units[i].prose or tokens >= 2 * wanted:
+            if tokens >= 2 * wanted or not self._units[i].prose:
                 break
             if tokens:
-                distances[i] = abs(tokens - wanted)
-        whole = [i for i in distances if self._units[i].opens]
+                distances.append((abs(tokens - wanted), -i))
+        whole = [found for found in distances if self._units[-found[1]].opens]
         if not whole and not self._units[index].opens:
-            whole = list(distances)
-        return min(whole, key=distances.__getitem__, default=index)
+            whole = distances
+        return -min(whole)[1] if whole else index
 
     def passages(self) -> list[tuple[int, int, bool]]:
         """Start and end of each passage in the text, and whether there is room for its lead."""

@@ -17,7 +17,6 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from operator import sub
 
@@ -29,6 +28,8 @@ from packwise.documents import (
     Passage,
     Section,
     content_hash,
+    heading_text,
+    indexed_text,
     passage_id,
 )
 from packwise.language.sentences import sentence_spans
@@ -94,36 +95,29 @@ def chunk(document: Document, embedder: Embedder, settings: Settings) -> list[Pa
         blocks = [Block(kind, start, end) for kind, start, end in spans if start < end]
         if not blocks:
             continue
-        empty = Passage(
-            id="",
-            document=document.id,
-            doc_title=document.title,
-            section_path=section.path,
-            order_index=0,
-            text="",
-            start=0,
-            end=0,
-            content_hash="",
-            embedder_version=embedder.version,
-            url=document.url,
-            lang=document.lang,
-            metadata=document.metadata,
-        )
-        tokens = _TokenPositions(embedder, text, blocks[0].start, blocks[-1].end, empty.heading)
+        heading = heading_text(document.title, section.path)
+        tokens = _TokenPositions(embedder, text, blocks[0].start, blocks[-1].end, heading)
         for start, end, lead in _cut(text, blocks, tokens, limit, settings.passage_overlap):
-            order = len(passages)
-            found = replace(
-                empty,
+            order, said = len(passages), text[start:end]
+            found = Passage(
+                id=passage_id(document.id, order),
+                document=document.id,
+                doc_title=document.title,
+                section_path=section.path,
                 order_index=order,
-                text=text[start:end],
+                text=said,
                 start=start,
                 end=end,
+                content_hash=content_hash(indexed_text(heading, lead, said)),
+                embedder_version=embedder.version,
+                url=document.url,
+                lang=document.lang,
+                metadata=document.metadata,
                 lead=lead,
                 blocks=_clipped(blocks, start, end),
                 place=document.place(start, end),
             )
-            hashed = content_hash(found.indexed_text)
-            passages.append(replace(found, id=passage_id(document.id, order), content_hash=hashed))
+            passages.append(found)
     return passages
 
 
@@ -142,12 +136,13 @@ def _cut(
     if tokens.count(start, end) <= capacity:
         return [(start, end, "")]
     units = _UnitSplitter(text, tokens, capacity).units(blocks)
-    texts = [_lead(text, blocks, unit.start) for unit in units]
-    lengths = {lead: tokens.of_piece(lead) if lead else 0 for lead in set(texts)}
-    units = [unit._replace(lead=lengths[lead]) for unit, lead in zip(units, texts, strict=True)]
-    leads = {unit.start: lead for unit, lead in zip(units, texts, strict=True)}
+    leads: dict[int, str] = {}
+    for at, unit in enumerate(units):
+        if lead := _lead(text, blocks, unit.start):
+            leads[unit.start] = lead
+            units[at] = unit._replace(lead=tokens.of_piece(lead))
     return [
-        (first, last, leads[first] if with_lead else "")
+        (first, last, leads.get(first, "") if with_lead else "")
         for first, last, with_lead in Partition(units, tokens, capacity, overlap).passages()
     ]
 

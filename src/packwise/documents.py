@@ -170,13 +170,23 @@ class Passage:
     @property
     def heading(self) -> str:
         """Title and section path on one line, as indexed before the text."""
-        parts = [self.doc_title, *self.section_path]
-        return " > ".join(part for i, part in enumerate(parts) if part and part not in parts[:i])
+        return heading_text(self.doc_title, self.section_path)
 
     @property
     def indexed_text(self) -> str:
         """The text that is embedded and searched: the heading, the lead, then the text."""
-        return "\n".join(part for part in (self.heading, self.lead, self.text) if part)
+        return indexed_text(self.heading, self.lead, self.text)
+
+
+def heading_text(title: str, section_path: tuple[str, ...]) -> str:
+    """The heading of a passage; see ``Passage.heading``."""
+    parts = [title, *section_path]
+    return " > ".join(part for i, part in enumerate(parts) if part and part not in parts[:i])
+
+
+def indexed_text(heading: str, lead: str, text: str) -> str:
+    """The text of a passage that is indexed; see ``Passage.indexed_text``."""
+    return "\n".join(part for part in (heading, lead, text) if part)
 
 
 def joined_places(places: Iterable[str]) -> str:

@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 
 from packwise.documents import Passage
 from packwise.language.entities import AliasIndex, facts_in, passage_names
-from packwise.language.names import (
-    KeyMatcher,
-    Kind,
-    name_key,
-    names_in,
-    phrases,
-    title_aliases,
-)
+from packwise.language.key_matcher import KeyMatcher, phrases
+from packwise.language.names import Kind, name_key, names_in, title_aliases
 
 PIECES = st.sampled_from(
     "Paris New York of the The In U.S. St. Dr. O'Brien’s NASA os.path.join snake_case close() "

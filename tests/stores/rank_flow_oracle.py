@@ -29,7 +29,8 @@ from heapq import nsmallest
 from typing import Any
 
 from packwise.language.analyzer import terms as index_terms
-from packwise.language.names import KeyMatcher, phrases, title_aliases
+from packwise.language.key_matcher import KeyMatcher, phrases
+from packwise.language.names import title_aliases
 from packwise.language.questions import parse_question
 from packwise.retrieval.fusion import PassageScorer
 from packwise.stores.base import Key

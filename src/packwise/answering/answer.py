@@ -22,7 +22,8 @@ from packwise.candidates import (
 )
 from packwise.context.packer import Context, PackedPassage
 from packwise.documents import Passage
-from packwise.language.names import Kind, phrases
+from packwise.language.key_matcher import phrases
+from packwise.language.names import Kind
 from packwise.language.untrusted import suspicions
 from packwise.models.base import CrossEncoder, Embedder, SpanReader
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import accumulate, product
 from typing import overload
 
 import numpy as np
@@ -43,7 +43,8 @@ _COMMON = (
     "the of and to in is was for on that by with as it from at are be this which were has its"
     " also more most after used other between known under during first many these such when"
 ).split()
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"(\w+)")
+_ROWS = 1 << 14
 
 
 class SyntheticDocuments(Sequence[dict[str, str]]):
@@ -166,10 +167,9 @@ class SyntheticEmbedder:
     version = "synthetic-1"
     window = 512
     dim = 384
-    _ROWS = 1 << 14
 
     def __init__(self) -> None:
-        self._table = np.random.default_rng(1).standard_normal((self._ROWS, self.dim), np.float32)
+        self._table = np.random.default_rng(1).standard_normal((_ROWS, self.dim), np.float32)
 
     def embed_passages(self, texts: Sequence[str], progress: OnEmbedded | None = None) -> Vectors:
         rows = [self.embed_query(text) for text in texts]
@@ -178,15 +178,18 @@ class SyntheticEmbedder:
         return np.stack(rows) if rows else np.empty((0, self.dim), np.float32)
 
     def embed_query(self, text: str) -> Vectors:
-        words = [word for word in _WORD.findall(text.lower()) if len(word) > 3]
-        rows = [self._row(word) for word in words] or [0]
+        rows = [_row(word) for word in _WORD.findall(text.lower()) if len(word) > 3] or [0]
         return normalised(self._table[rows].sum(axis=0)[None])[0]
 
     def token_spans(self, text: str) -> list[tuple[int, int]]:
-        return [found.span() for found in _WORD.finditer(text)]
+        edges = list(accumulate(map(len, _WORD.split(text))))
+        return list(zip(edges[::2], edges[1::2], strict=False))
 
     def similarity(self, cosine: float) -> float | None:
         return min(1.0, max(0.0, cosine))
 
-    def _row(self, word: str) -> int:
-        return int.from_bytes(word.encode()[:8], "little") * 2654435761 % 4294967291 % self._ROWS
+
+@lru_cache(maxsize=1 << 18)
+def _row(word: str) -> int:
+    """The vector of a word."""
+    return int.from_bytes(word.encode()[:8], "little") * 2654435761 % 4294967291 % _ROWS

@@ -80,7 +80,9 @@ _IDENTIFIER = re.compile(
     r"(?<!\w)(?:[^\W\d]\w*+(?:(?:\.|::|->)[^\W\d]\w*+)++|(?=[^\W_]*+_)(?=_*+[^\W_])\w++)"
 )
 _MAX_LENGTH = 64
-_LONGEST_KNOWN = 40
+_MOST_KNOWN = 1 << 20
+"""Characters of tokens whose terms are remembered."""
+
 _AROUND_WORDS = ".,;:!?\"'()[]{}<>*`"
 _PHRASAL = re.compile(r"\b([a-z]{3,20}) (up|in|out|off|on|down|back|over)\b")
 _HYPHENATED = re.compile(r"(?<![\w-])[a-z]{1,20}-[a-z]{2,20}(?![\w-])")
@@ -105,14 +107,39 @@ def terms(text: str, lang: str = "") -> list[str]:
 
 
 def _terms(text: str, lang: str) -> list[str]:
-    found, names = list[str](), list[str]()
     # No term reaches across a space, and most of what stands between two has been read before.
-    for token in text.split():
-        read = _known_token_terms if len(token) <= _LONGEST_KNOWN else _token_terms
-        words, identifiers = read(token, lang)
-        found += words
-        names += identifiers
-    return found + names
+    tokens = text.split()
+    known = _known_tokens(lang)
+    if known.characters > _MOST_KNOWN:
+        _known_tokens.cache_clear()
+        known = _known_tokens(lang)
+    found = list(itertools.chain.from_iterable(map(known.__getitem__, tokens)))
+    if not known.identifiers.keys().isdisjoint(tokens):
+        for token in tokens:
+            found += known.identifiers.get(token, ())
+    return found
+
+
+class _KnownTokens(dict[str, tuple[str, ...]]):
+    """The terms of texts without spaces in one language, each found when first asked for, and
+    apart from them the identifiers of those that have any."""
+
+    def __init__(self, lang: str) -> None:
+        super().__init__()
+        self.identifiers: dict[str, tuple[str, ...]] = {}
+        self.characters = 0
+        self._lang = lang
+
+    def __missing__(self, token: str) -> tuple[str, ...]:
+        words, identifiers = _token_terms(token, self._lang)
+        if identifiers:
+            self.identifiers[token] = identifiers
+        self[token] = words
+        self.characters += len(token)
+        return words
+
+
+_known_tokens = lru_cache(maxsize=32)(_KnownTokens)
 
 
 def _token_terms(token: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -133,9 +160,6 @@ def _token_terms(token: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...
             for word in _WORD.findall(part):
                 found.extend(_word_terms(word, lang))
     return tuple(found), _identifiers(strip_accents(folded))
-
-
-_known_token_terms = lru_cache(maxsize=65536)(_token_terms)
 
 
 def _identifiers(folded: str) -> tuple[str, ...]:

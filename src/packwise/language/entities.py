@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from packwise.documents import Passage
 from packwise.language.analyzer import fold
-from packwise.language.names import CALENDAR, KeyMatcher, Name, name_key, names_in, title_aliases
+from packwise.language.key_matcher import KeyMatcher
+from packwise.language.names import CALENDAR, Name, name_key, names_in, title_aliases
 from packwise.language.sentences import OPENING_WORDS, sentence_spans
 
 MOST_NAMESAKES = 8
@@ -40,6 +41,7 @@ _DEFINITION = re.compile(
     """,
     re.VERBOSE,
 )
+_DEFINES = re.compile(r"\s(?:is|are|was|were|means|refers|stands)\s")
 _NO_SUBJECT = (
     frozenset(
         "he her here his how i if in it its my she such that their then there these they this "
@@ -57,7 +59,7 @@ _STUB = re.compile(r":\s*\Z|\bEnlarge\b|(?:\A|\n)\s*#")
 def facts_in(text: str) -> list[Fact]:
     """The sentences of a text that define something ("X is a ...", "X refers to ...")."""
     facts: list[Fact] = []
-    for start, end in sentence_spans(text):
+    for start, end in sentence_spans(text) if _DEFINES.search(text) else ():
         mark = _LIST_MARK.match(text, start, end)
         start = mark.end() if mark else start
         match = _DEFINITION.match(text, start, end)

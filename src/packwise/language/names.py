@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from packwise.language.analyzer import LETTERS, fold
 from packwise.language.sentences import OPENING_WORDS
@@ -87,7 +87,7 @@ class Extraction:
     relations: tuple[ExtractedRelation, ...] = ()
 
 
-_OPENERS = (OPENING_WORDS - frozenset("first it's none note several three".split())) | frozenset(
+OPENERS = (OPENING_WORDS - frozenset("first it's none note several three".split())) | frozenset(
     "about above according across additionally again against along among around based below "
     "besides between consequently could currently due either eventually following formerly "
     "further historically initially into just last might near nevertheless originally previously "
@@ -96,13 +96,16 @@ _OPENERS = (OPENING_WORDS - frozenset("first it's none note several three".split
 )
 CALENDAR = MONTH_NAMES | WEEKDAYS
 _HONORIFICS = frozenset("mr mrs ms messrs dr prof sir dame rev hon".split())
-_ARTICLES = frozenset(("the", "a", "an"))
-_NOT_NAMED = _OPENERS | CALENDAR | _HONORIFICS | LABELS
+ARTICLES = frozenset(("the", "a", "an"))
+_SKIPPED = _HONORIFICS | ARTICLES | POINTERS
+_SKIPPED_FIRST = _SKIPPED | OPENERS
+"""What is no part of a name that it stands before: anywhere, and at the beginning of a sentence."""
+_NOT_NAMED = OPENERS | CALENDAR | _HONORIFICS | LABELS
 _ABBREVIATIONS = "St|Mt|Ft|Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Gen|Col|Lt|Capt|Sgt|Maj|Gov|Sen|Rep"
 _LINKS = "of|de|la|von|van|du|del|della|der|den|di|da|dos|das|des|le|el|al|bin|ibn|ter|zu"
 _MARKS = "\u0300-\u036f"
 _LETTERS = rf"[^\W_]*+(?:[{_MARKS}][^\W_]*+)*+"
-_PLAIN_WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*+")
+PLAIN_WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*+")
 _PART = re.compile(r"\S+")
 _PARENTHESES = re.compile(r"\([^)]*(?:\)|$)")
 # Each starts where a word does: a start inside a long word would make the time quadratic.
@@ -133,11 +136,12 @@ _LOUD = 4
 """A longer word in capitals is a heading in front of its text."""
 
 
+@lru_cache(maxsize=1 << 14)
 def name_key(text: str) -> str:
     """The form in which names are compared: small letters without accents, articles or
     possessive, one space between words. Empty if the text has no word."""
-    words = [bare for word in _PLAIN_WORD.findall(fold(text)) if (bare := _bare(word))]
-    while len(words) > 1 and words[0] in _ARTICLES:
+    words = list(filter(None, map(bare, PLAIN_WORD.findall(fold(text)))))
+    while len(words) > 1 and words[0] in ARTICLES:
         del words[0]
     return " ".join(words)
 
@@ -152,10 +156,11 @@ def names_in(text: str, lang: str = "") -> list[Name]:
     masked = [match.span() for match in _NOT_TEXT.finditer(text)] if may_hold_urls else []
     found = list(_identifiers(text, masked))
     taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
-    runs = (run.span() for run in _runs(text.isascii()).finditer(text))
     nouns = lang == "de"
-    names = (name for start, end in runs for name in _split_run(text, start, end, nouns))
-    found.extend(name for name in names if taken.free(name.start, name.end))
+    for run in _runs(text.isascii()).finditer(text):
+        for name in _split_run(text, run, nouns):
+            if taken.free(name.start, name.end):
+                found.append(name)
     terms = sorted([*_acronyms(text), *_called(text)], key=lambda name: (name.start, -name.end))
     taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
     past = 0
@@ -179,7 +184,7 @@ def title_aliases(title: str) -> tuple[str, ...]:
     plain = " ".join(_PARENTHESES.sub("", title).split())
     forms = [title, plain, plain.replace("_", " ") if plain[:1].isupper() else plain]
     head, comma, rest = plain.partition(",")
-    if comma and rest and all(word[0].isupper() for word in _PLAIN_WORD.findall(head + rest)):
+    if comma and rest and all(word[0].isupper() for word in PLAIN_WORD.findall(head + rest)):
         forms.append(head)
     module, dash, _ = plain.partition(" — ")
     if dash and _IDENTIFIER.fullmatch(module):
@@ -188,90 +193,7 @@ def title_aliases(title: str) -> tuple[str, ...]:
         fold(form.removesuffix("()")) if _IDENTIFIER.fullmatch(form) else name_key(form)
         for form in forms
     )
-    return tuple(key for key in keys if key.count(" ") < MOST_NAME_WORDS and _can_be_named(key))
-
-
-class KeyMatcher:
-    """Finds names with known keys in texts: longest match, word by word."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._keys = frozenset(key for key in keys if key)
-        lengths: dict[str, set[int]] = {}
-        for key in self._keys:
-            words = key.split(" ")
-            lengths.setdefault(words[0], set()).add(len(words))
-        self._lengths = {word: sorted(found, reverse=True) for word, found in lengths.items()}
-
-    def mentions(self, text: str) -> list[Name]:
-        """Where a text uses the keys as names, in order, without overlap.
-
-        Capitals tell a name from ordinary words ("the Long Walk", not "a long walk"); in a
-        text without capitals, any key of two or more words counts. A lone word inside a longer
-        name ("York" in "New York") does not.
-        """
-        words = _Words(text)
-        keys = words.keys
-        cased = text != text.lower()
-        found: list[Name] = []
-        past = 0
-        for at, first in enumerate(keys):
-            if at < past or first not in self._lengths:
-                continue
-            for length in self._lengths[first]:
-                key = " ".join(keys[at : at + length])
-                if at + length > len(keys) or key not in self._keys:
-                    continue
-                sure = _used_as_name(words, at, length, cased)
-                if sure is not None:
-                    start, end = words.spans[at][0], words.spans[at + length - 1][1]
-                    found.append(Name(text[start:end], key, Kind.TITLE, start, end, sure))
-                    past = at + length
-                    break
-        return found
-
-
-def phrases(text: str, most_words: int = 64) -> list[str]:
-    """The keys of all runs of words that may name something in a store, longest first.
-
-    Only the first ``most_words`` words of the text are used.
-    """
-    words = _Words(text).keys[:most_words]
-    runs = (
-        " ".join(words[at : at + length])
-        for length in range(min(MOST_NAME_WORDS, len(words)), 0, -1)
-        for at in range(len(words) - length + 1)
-    )
-    return [run for run in dict.fromkeys(runs) if _can_be_named(run)]
-
-
-class _Words:
-    """The words of a text in the form of keys, with articles, and their places.
-
-    Places are computed when first needed: most texts mention nothing.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        if text.isascii():
-            self.keys = _PLAIN_WORD.findall(text.lower())
-            if "'" in text:
-                self.keys = [_bare(key) if "'" in key else key for key in self.keys]
-        else:
-            # A ligature or a compatibility form can fold into several words.
-            found = [
-                (_bare(part), match.span())
-                for match in _PLAIN_WORD.finditer(text)
-                for part in _PLAIN_WORD.findall(fold(match[0]))
-            ]
-            self.keys = [key for key, _ in found]
-            self.spans = [span for _, span in found]
-
-    @cached_property
-    def spans(self) -> list[tuple[int, int]]:
-        return [match.span() for match in _PLAIN_WORD.finditer(self.text)]
-
-    def capitalised(self, at: int) -> bool:
-        return self.text[self.spans[at][0]].isupper()
+    return tuple(key for key in keys if key.count(" ") < MOST_NAME_WORDS and can_be_named(key))
 
 
 class _TakenSpans:
@@ -287,7 +209,7 @@ class _TakenSpans:
         return self._at == len(self._spans) or self._spans[self._at][0] >= end
 
 
-def _bare(word: str) -> str:
+def bare(word: str) -> str:
     """A folded word without its apostrophes and without a possessive s."""
     if word.endswith(("'s", "’s")):
         word = word[:-2]
@@ -312,20 +234,24 @@ def _runs(plain: bool) -> re.Pattern[str]:
     )
 
 
-def _split_run(text: str, start: int, end: int, nouns: bool) -> Iterator[Name]:
+def _split_run(text: str, run: re.Match[str], nouns: bool) -> list[Name]:
     """The names in a run of capitalised words: mostly one."""
-    parts = [(m[0], start + m.start(), start + m.end()) for m in _PART.finditer(text[start:end])]
+    parts = [(m[0], *m.span()) for m in _PART.finditer(text, *run.span())]
+    if len(parts) == 1:
+        return _name_of(text, parts, nouns)
+    found: list[Name] = []
     first = 0
     for at in range(1, len(parts) + 1):
         if at == len(parts) or _breaks(text, parts[at - 1], parts[at]):
-            yield from _name_of(text, parts[first:at], nouns)
+            found += _name_of(text, parts[first:at], nouns)
             first = at
+    return found
 
 
 def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]) -> bool:
     """Whether a sentence or a line ends between two capitalised words."""
     ended = before[0].endswith(".") or (len(before[0]) > _LOUD and before[0].isupper())
-    if fold(after[0]) in (_OPENERS if ended else POINTERS):
+    if fold(after[0]) in (OPENERS if ended else POINTERS):
         return True
     if text[before[2]] != "\n":
         return False
@@ -333,23 +259,26 @@ def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]
     return "\n" in text[max(0, before[2] - _LINE_REACH) : before[2]] or before[2] < _LINE_REACH
 
 
-def _name_of(text: str, parts: Sequence[tuple[str, int, int]], nouns: bool) -> Iterator[Name]:
-    opens = _opens_sentence(text, parts[0][1])
+def _name_of(text: str, parts: Sequence[tuple[str, int, int]], nouns: bool) -> list[Name]:
+    """The name that these words make, if they make one."""
+    opens = opens_sentence(text, parts[0][1])
     alone = len(parts) == 1
-    skipped = _HONORIFICS | _ARTICLES | POINTERS | (_OPENERS if opens else frozenset())
+    skipped = _SKIPPED_FIRST if opens else _SKIPPED
     while parts and fold(parts[0][0]).rstrip(".") in skipped:
         parts = parts[1:]
     if not parts or len(parts) > MOST_NAME_WORDS or not parts[0][0][0].isupper():
-        return
+        return []
     start, end = parts[0][1], parts[-1][2]
     if text[start:end].endswith(("'s", "’s")):
         end -= 2
     key = name_key(text[start:end])
-    if _can_be_named(key):
-        yield Name(text[start:end], key, Kind.NAME, start, end, not (alone and (opens or nouns)))
+    if not can_be_named(key):
+        return []
+    return [Name(text[start:end], key, Kind.NAME, start, end, not (alone and (opens or nouns)))]
 
 
-def _opens_sentence(text: str, start: int) -> bool:
+def opens_sentence(text: str, start: int) -> bool:
+    """Whether what begins at ``start`` is the first word of a sentence."""
     at = start - 1
     quoted = False
     while at >= 0 and text[at] in " \t\"“”‘'([*_>#-":
@@ -360,7 +289,7 @@ def _opens_sentence(text: str, start: int) -> bool:
     return at < 0 or text[at] in ".!?:;…\n|•" or (quoted and text[at] == ",")
 
 
-def _can_be_named(key: str) -> bool:
+def can_be_named(key: str) -> bool:
     """Whether a key can be a name: not a number, a letter, or a word that every text holds."""
     if not key or len(key) < 2:
         return False
@@ -378,11 +307,11 @@ def _identifiers(text: str, masked: Sequence[tuple[int, int]]) -> Iterator[Name]
     taken = _TakenSpans(masked)
     for match in _IDENTIFIER.finditer(text):
         found = match[0]
-        bare = found.removesuffix("()")
-        if bare.rpartition(".")[2].lower() in _DOMAINS or _is_glued(text, found, match.start()):
+        name = found.removesuffix("()")
+        if name.rpartition(".")[2].lower() in _DOMAINS or _is_glued(text, found, match.start()):
             continue
         if taken.free(*match.span()):
-            yield Name(found, fold(bare), Kind.IDENTIFIER, match.start(), match.end())
+            yield Name(found, fold(name), Kind.IDENTIFIER, match.start(), match.end())
 
 
 def _is_glued(text: str, found: str, start: int) -> bool:
@@ -403,7 +332,7 @@ def _acronyms(text: str) -> Iterator[Name]:
         letters = match[1].lower()
         end = match.start() - 1
         reach = max(0, end - _ACRONYM_REACH)
-        before = list(_PLAIN_WORD.finditer(text, reach, max(reach, end)))[-len(letters) :]
+        before = list(PLAIN_WORD.finditer(text, reach, max(reach, end)))[-len(letters) :]
         if len(before) == len(letters) and all(
             fold(word[0])[:1] == letter for word, letter in zip(before, letters, strict=True)
         ):
@@ -415,36 +344,5 @@ def _called(text: str) -> Iterator[Name]:
     """Quoted terms that are introduced as such: is called "back pressure"."""
     for match in _CALLED.finditer(text):
         key = name_key(match[1])
-        if _can_be_named(key) and key.count(" ") < MOST_NAME_WORDS:
+        if can_be_named(key) and key.count(" ") < MOST_NAME_WORDS:
             yield Name(match[1], key, Kind.TERM, match.start(1), match.end(1))
-
-
-def _used_as_name(words: _Words, at: int, length: int, cased: bool) -> bool | None:
-    """Whether words that form an alias are used as a name here; ``False`` is perhaps, ``None``
-    is no."""
-    opens = _opens_sentence(words.text, words.spans[at][0])
-    if length == 1:
-        if not words.capitalised(at) or _inside_longer_name(words, at):
-            return None
-        return not opens
-    capitals = [words.capitalised(i) for i in range(at, at + length)]
-    if not cased or sum(capitals) > 1 or any(map(str.isdigit, words.keys[at : at + length])):
-        return True
-    if not any(capitals):
-        return None
-    return not (capitals[0] and opens)
-
-
-def _inside_longer_name(words: _Words, at: int) -> bool:
-    """Whether the word next to this one belongs to the same name."""
-    if at > 0 and _joined(words, at - 1) and words.capitalised(at - 1):
-        before = words.keys[at - 1]
-        if before not in _OPENERS or not _opens_sentence(words.text, words.spans[at - 1][0]):
-            return before not in _ARTICLES
-    return at + 1 < len(words.keys) and _joined(words, at) and words.capitalised(at + 1)
-
-
-def _joined(words: _Words, at: int) -> bool:
-    """Whether a word and the next are parted by one space, hyphen or ampersand."""
-    end = words.spans[at][1]
-    return words.spans[at + 1][0] == end + 1 and words.text[end] in " -&"

@@ -28,9 +28,9 @@ _CANDIDATE = re.compile(
     """,
     re.VERBOSE,
 )
-# A full stop after a word that is longer than any abbreviation, before a capital.
+_CAPITALS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LONG_WORD = 7
-_PLAIN_STOP = re.compile(rf"[A-Za-z]{{{_LONG_WORD}}}\. (?=[A-Z])")
+"""Letters; no abbreviation has so many."""
 _AHEAD = re.compile(r"\s*+[\s\"'“‘«‹(\[{*_`¿¡•–—-]*+")
 _SPACE = re.compile(r"\s*+")
 _WORD = re.compile(r"[^\W\d_]{1,16}(?:['’][^\W\d_]{1,4})?(?![\w.])")
@@ -62,6 +62,7 @@ _DOUBTFUL = frozenset(
     "inc ltd co corp bros jr sr st ave blvd rd mt ft dept univ assn est al ed eds trans lit "
     "ph.d bc ad am pm u.s u.k".split()
 )
+_SELDOM_LAST = _NEVER_LAST | _DOUBTFUL
 OPENING_WORDS = frozenset(
     "a after all also although an and another any are as at because before both but by can "
     "despite did do does during each even every few finally first for from furthermore given "
@@ -91,9 +92,11 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     rules = _StopRules(text)
     begin = _after_space(text, 0)
     position = 0
-    while mark := _MARK.search(text, position):
+    for mark in _MARK.finditer(text):
+        if mark.start() < position:
+            continue
         position = mark.end()
-        if position - begin > _LONG_WORD and _PLAIN_STOP.match(text, position - 1 - _LONG_WORD):
+        if _is_plain_stop(text, begin, mark.start()):
             spans.append((begin, position))
             begin = position + 1
             continue
@@ -118,6 +121,19 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     if begin < len(text):
         spans.append((begin, begin + len(text[begin:].rstrip())))
     return spans
+
+
+def _is_plain_stop(text: str, begin: int, stop: int) -> bool:
+    """Whether there is a full stop before a capital, after a word that no rule is about. Most
+    sentences end in one."""
+    if text[stop + 2 : stop + 3] not in _CAPITALS or text[stop : stop + 2] != ". ":
+        return False
+    before = text[max(begin, stop - _WORD_REACH) : stop]
+    if len(before) >= _LONG_WORD and before.isascii() and before[-_LONG_WORD:].isalpha():
+        return True
+    _, space, word = before.rpartition(" ")
+    known = stop - begin > _WORD_REACH and space and len(word) > 1 and word.isalpha()
+    return bool(known) and word.casefold() not in _SELDOM_LAST
 
 
 def _after_space(text: str, position: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 # Controls, soft hyphens, zero-width and bidirectional characters, fillers that show nothing,
 # invisible operators, annotations, language tags and the selectors that can carry any message.
@@ -110,9 +110,7 @@ _PATTERNS = (
         r"!\[[^\]]{0,200}\](?:\(\s*<?https?://|\[)|<img\b[^<>]{0,200}\bsrc\s*=",
     ),
 )
-_MESSAGES = [
-    (reason, words, re.compile(pattern, re.IGNORECASE)) for reason, words, pattern in _PATTERNS
-]
+_compiled = cache(partial(re.compile, flags=re.IGNORECASE))
 # What only a hidden message or a reversed text needs; the rest is common in honest documents.
 _SMUGGLED = re.compile(
     "[\u202d\u202e\u2066-\u2068\U000e0000-\U000e0fff]"
@@ -162,8 +160,8 @@ def suspicions(text: str) -> tuple[str, ...]:
     low = f" {seen.lower()}"
     found = [
         reason
-        for reason, words, pattern in _MESSAGES
-        if any(word in low for word in words) and pattern.search(seen)
+        for reason, words, pattern in _PATTERNS
+        if any(word in low for word in words) and _compiled(pattern).search(seen)
     ]
     if _SMUGGLED.search(text):
         found.append("hidden characters")

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
+from itertools import accumulate
 
 from packwise.language.analyzer import CLUSTER, MARKS, UNSPACED, terms
 
@@ -125,13 +127,8 @@ _LISTS: dict[WordClass, str] = {
 # Earlier lists win: "as" is a preposition here, "that" a relative.
 _CLASSES = {w: kind for kind, listed in reversed(_LISTS.items()) for w in listed.split()}
 
-_LETTER = rf"[^\W_][{MARKS}]*+"
 _FIGURES = r"[$€£¥]?\d++(?:,\d++)*+(?:\.\d++)*+(?:%|°[CF]?|st\b|nd\b|rd\b|th\b|s\b)?"
 _WORD = re.compile(rf"{_FIGURES}|[^\W_]++(?:[-'’./&][^\W_]++)*+|[^\w\s]|_")
-_ANY_WORD = re.compile(
-    rf"(?P<pair>(?=[{UNSPACED}])(?:{CLUSTER}))|{_FIGURES}"
-    rf"|(?:(?![{UNSPACED}]){_LETTER})++(?:[-'’./&](?:(?![{UNSPACED}]){_LETTER})++)*+|[^\w\s]|_"
-)
 _YEAR = re.compile(r"(?:1\d{3}|20\d{2})s?|\d{2}0s")
 _MARKS = {
     ",": WordClass.COMMA,
@@ -142,6 +139,16 @@ _MARKS = {
 }
 
 
+@cache
+def _any_word() -> re.Pattern[str]:
+    """As ``_WORD``, for other scripts. It takes long to compile: texts in ASCII do without."""
+    letter = rf"[^\W_][{MARKS}]*+"
+    return re.compile(
+        rf"(?P<pair>(?=[{UNSPACED}])(?:{CLUSTER}))|{_FIGURES}"
+        rf"|(?:(?![{UNSPACED}]){letter})++(?:[-'’./&](?:(?![{UNSPACED}]){letter})++)*+|[^\w\s]|_"
+    )
+
+
 def words_of(text: str, lang: str = "") -> list[Word]:
     """The words and marks of a text in a language, in order.
 
@@ -149,11 +156,12 @@ def words_of(text: str, lang: str = "") -> list[Word]:
     it makes with the next one.
     """
     plain = text.isascii()
+    pattern = _WORD if plain else _any_word()
     found: list[Word] = []
-    for match in (_WORD if plain else _ANY_WORD).finditer(text):
+    for match in pattern.finditer(text):
         token = match[0]
         if not plain and match["pair"]:
-            following = _ANY_WORD.match(text, match.end())
+            following = pattern.match(text, match.end())
             pair = following and following["pair"]
             kind, stems = WordClass.LOWER, terms(token + (pair or ""), lang)
         else:
@@ -229,10 +237,16 @@ _COMMANDS = frozenset(
     "mark start stop copy restore".split()
 )
 _SIGNALS = frozenset().union(
-    _CARDINALS, _UNITS, _TIME_UNITS, _RHYTHMS, _CLEAR_MONTHS, WEEKDAYS, _DATING, _COMMANDS
-) | {second for _, second in _DEFINING}
+    _CARDINALS, _UNITS, _TIME_UNITS, _RHYTHMS, _CLEAR_MONTHS, WEEKDAYS, _DATING
+)
+"""Words that may be a feature by themselves, ..."""
+_SECOND = _COMMANDS | {second for _, second in _DEFINING}
+_FIRST = _SEQUENCE | {first for first, _ in _DEFINING}
+"""... and those that are one only after another."""
 
-_TOKEN = re.compile(r"\d[\d,.]*+|[^\W\d_]++|[$€£¥%°]")
+_TOKEN = re.compile(r"(\d[\d,.]*+|[^\W\d_]++|[$€£¥%°])")
+# The same for small letters in ASCII, in half the time.
+_ASCII_TOKEN = re.compile(r"([a-z]++|[0-9][0-9,.]*+|[$%])")
 _LINE_MARK = re.compile(
     r"^[ \t]*+(?:(?P<step>\d{1,3}[.)][ \t]|[$>][ \t]\S|```)|[-*+•‣▪][ \t])", re.MULTILINE
 )
@@ -245,20 +259,29 @@ def find_features(text: str) -> Iterator[tuple[int, Features]]:
 
     Names are not included: see ``find_names``.
     """
-    before, before_end, number_end, since_number = "", -9, -9, 9
-    for token in _TOKEN.finditer(text.lower()):
-        word, start = token[0], token.start()
-        since_number += 1
-        features = 0
+    # The words, and between them what stands between them: most of them say nothing.
+    parts = (_ASCII_TOKEN if text.isascii() else _TOKEN).split(text.lower())
+    words = parts[1::2]
+    telling = [
+        at
+        for at, word in enumerate(words)
+        if word in _SIGNALS
+        or not word.isalpha()
+        or (word in _SECOND and at and words[at - 1] in _FIRST)
+    ]
+    edges = list(accumulate(map(len, parts))) if telling else []
+    number, number_end = -9, -9
+    for at in telling:
+        word, before = words[at], words[at - 1] if at else ""
+        start, features = edges[2 * at], 0
         if word[0].isdigit():
-            features = _number_features(word, before if start - before_end <= 1 else "")
-        elif word in _SIGNALS:
-            features = _word_features(word, before, start - number_end <= 1, since_number)
+            features = _number_features(word, "" if len(parts[2 * at]) > 1 else before)
+        elif word in _SIGNALS or word in _SECOND:
+            features = _word_features(word, before, start - number_end <= 1, at - number)
         if features:
             yield start, features
             if features & NUMBER:
-                number_end, since_number = token.end(), 0
-        before, before_end = word, token.end()
+                number, number_end = at, edges[2 * at + 1]
     for mark in _LINE_MARK.finditer(text):
         yield mark.start(), LIST | STEPS if mark["step"] else LIST
 

@@ -220,6 +220,7 @@ def unit_names(text: str, units: Sequence[Span]) -> list[set[str]]:
     return names
 
 
+@lru_cache(maxsize=1 << 16)
 def term_hash(term: str) -> int:
     """An index term as readings hold it. Python's own hash differs from process to process."""
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))

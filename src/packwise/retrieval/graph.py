@@ -27,7 +27,8 @@ from heapq import nlargest
 from typing import Any
 
 from packwise.language.analyzer import terms as index_terms
-from packwise.language.names import KeyMatcher, Name, names_in, phrases, title_aliases
+from packwise.language.key_matcher import KeyMatcher, phrases
+from packwise.language.names import Name, names_in, title_aliases
 from packwise.language.questions import MOST_CHARACTERS
 from packwise.retrieval.fusion import PassageScorer
 from packwise.stores.base import Key

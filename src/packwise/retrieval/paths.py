@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from packwise.errors import UsageError
 from packwise.language.analyzer import FUNCTION_WORDS
-from packwise.language.names import name_key, names_in, phrases, title_aliases
+from packwise.language.key_matcher import phrases
+from packwise.language.names import name_key, names_in, title_aliases
 from packwise.retrieval.graph import entities_in_question
 from packwise.stores.base import Key, Store
 from packwise.stores.knowledge import Entity, EntityId, PassageEntities, PassagePlace

@@ -15,16 +15,15 @@ from typing import Any, Protocol
 from packwise.documents import Passage
 from packwise.errors import StoreError
 from packwise.language.entities import AliasIndex, facts_in, passage_names
+from packwise.language.key_matcher import KeyMatcher, phrases
 from packwise.language.names import (
     RULES,
     ExtractedEntity,
     ExtractedFact,
     ExtractedRelation,
     Extraction,
-    KeyMatcher,
     Kind,
     name_key,
-    phrases,
     title_aliases,
 )
 

@@ -68,7 +68,9 @@ def checked_document(
         if passage.order_index in records:
             raise StoreError(f"{document.id}: two passages have order {passage.order_index}")
         path, text = tuple(map(storable, passage.section_path)), storable(passage.text)
-        as_stored = replace(passage, doc_title=stored.title, section_path=path, text=text)
+        as_stored = passage
+        if (stored.title, path, text) != (passage.doc_title, passage.section_path, passage.text):
+            as_stored = replace(passage, doc_title=stored.title, section_path=path, text=text)
         records[passage.order_index] = PassageRecord(
             passage.order_index,
             path,
@@ -110,7 +112,8 @@ def _check_passage(document: Document, passage: Passage, embedder_version: str) 
         )
     if document.text[passage.start : passage.end] != passage.text:
         raise StoreError(f"passage {passage.id} is not the text at its own offsets")
-    edges = [passage.start, *(at for b in passage.blocks for at in (b.start, b.end)), passage.end]
+    inner = [at for b in passage.blocks for at in (b.start, b.end)]
+    edges = [passage.start, *inner, passage.end]
     if edges != sorted(edges):
         raise StoreError(f"passage {passage.id} has blocks outside of it or out of order")
     if not passage.content_hash:
@@ -218,7 +221,7 @@ class PassageLayout(TypedDict):
 def layout_text(passage: Passage) -> str:
     """The lead, the blocks, the place and the reading of a passage as JSON."""
     lead = storable(passage.lead)
-    reading = stored_reading(replace(passage, lead=lead))
+    reading = stored_reading(passage if lead == passage.lead else replace(passage, lead=lead))
     rows = [lead, block_rows(passage.blocks), storable(passage.place), reading]
     return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
 

@@ -12,8 +12,6 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from packwise.stores.durable import sync_file, writing
 
 _SCRATCH = ".packwise-"
@@ -27,6 +25,8 @@ _AT_FDCWD = -100
 def replacing(target: Path) -> Generator[Path]:
     """A folder to write to, which takes the place of ``target`` when the block ends without an
     error. Raises ``StoreError`` where that cannot be written."""
+    from filelock import FileLock
+
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         recover(target.parent)
@@ -63,6 +63,8 @@ def recover(parent: Path) -> None:
 
 
 def _recover(scratch: Path) -> None:
+    from filelock import FileLock, Timeout
+
     try:
         with FileLock(scratch / _LOCK, timeout=0):
             old, named = scratch / _OLD, scratch / _TARGET

@@ -121,7 +121,7 @@ class TermTableWriter:
 
     def add(self, terms: Sequence[str]) -> None:
         counted = Counter(terms)
-        digests = [term_hash(term) for term in counted]
+        digests = list(map(term_hash, counted))
         self._hashes.write(np.array(digests, dtype="<u8").tobytes())
         counts = np.minimum(np.array(list(counted.values()), dtype=np.int64), _MOST_COUNTED)
         self._counts.write(counts.astype("<u2").tobytes())

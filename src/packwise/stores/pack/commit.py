@@ -227,7 +227,9 @@ def _write_document(connection: sqlite3.Connection, document: Document, key: int
     row["checksum"] = row_checksum(*row.values())
     row["text"] = compress(document.id, document.text)
     if key is None:
-        key = _insert(connection, "documents", list(row), [tuple(row.values())])
+        statement = f"INSERT INTO documents ({', '.join(row)}) VALUES ({marks(list(row))})"
+        key = connection.execute(statement, tuple(row.values())).lastrowid
+        assert key is not None
     else:
         values = ", ".join(f"{name} = ?" for name in row)
         connection.execute(f"UPDATE documents SET {values} WHERE key = ?", (*row.values(), key))
@@ -285,13 +287,11 @@ def _write_passage(
 
 def _insert(
     connection: sqlite3.Connection, table: str, columns: list[str], rows: list[tuple[Any, ...]]
-) -> int:
-    """Insert rows; the key of the last one."""
-    statement = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks(columns)})"
-    key = 0
-    for row in rows:
-        key = connection.execute(statement, row).lastrowid or 0
-    return key
+) -> None:
+    if rows:
+        connection.executemany(
+            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks(columns)})", rows
+        )
 
 
 def _json(value: Any) -> str:

@@ -55,6 +55,8 @@ _COUNT = f"""UPDATE entities SET
     known = EXISTS (SELECT 1 FROM mentions WHERE entity = entities.key AND sure = 1)
         OR {_OTHERWISE_USED} WHERE {{scope}}"""
 _SCOPE = "key IN (SELECT key FROM temp.changed_entities)"
+_MOST_KNOWN = 1 << 16
+"""Entities whose keys are remembered while passages are written."""
 _TEMPORARY = {
     "changed_entities": "key INTEGER PRIMARY KEY",
     "changed_documents": "key INTEGER PRIMARY KEY",
@@ -172,8 +174,11 @@ class PackEntityTables:
     ) -> None:
         """As in ``EntityTables``; without aliases they stay as they are."""
         written: list[int] = []
+        known: dict[str, int] = {}
         for key, found in findings:
-            self._write_passage(key, found)
+            if len(known) > _MOST_KNOWN:
+                known.clear()
+            self._write_passage(key, found, known)
             written.append(key)
         if aliases is not None:
             self._write_aliases(aliases)
@@ -202,19 +207,27 @@ class PackEntityTables:
             " SELECT passage, entity, 1, 1 FROM temp.newly_linked"
         )
 
-    def _write_passage(self, passage: int, found: PassageFindings) -> None:
+    def _write_passage(self, passage: int, found: PassageFindings, known: dict[str, int]) -> None:
+        """Write what a passage says. ``known`` are the keys of entities by their names; those of
+        its mentions are added."""
+        new = [m for m in found.mentions if m.description or m.key not in known]
         self._connection.executemany(
             "INSERT INTO entities (name, label, kind, description) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET description ="
             " CASE WHEN description = '' THEN excluded.description ELSE description END",
-            [(m.key, m.label, m.kind, m.description) for m in found.mentions],
+            [(m.key, m.label, m.kind, m.description) for m in new],
         )
+        for batch in batches([m.key for m in new]):
+            known.update(
+                self._connection.execute(
+                    f"SELECT name, key FROM entities WHERE name IN ({marks(batch)})", batch
+                )
+            )
         subjects = {fact.key: fact.label for fact in found.facts}
         self._add_entities([(key, label, Kind.TERM.value) for key, label in subjects.items()])
         self._connection.executemany(
-            "INSERT INTO mentions (passage, entity, sure)"
-            " SELECT ?, key, ? FROM entities WHERE name = ?",
-            [(passage, m.sure, m.key) for m in found.mentions],
+            "INSERT INTO mentions (passage, entity, sure) VALUES (?, ?, ?)",
+            [(passage, known[m.key], m.sure) for m in found.mentions],
         )
         self._connection.executemany(
             "INSERT INTO facts (passage, position, entity, text)"
