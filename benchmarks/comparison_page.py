@@ -270,7 +270,7 @@ def _behind(found: Mapping[str, Ranks]) -> str:
         if ahead.mean < 0:
             chance = "beyond chance" if ahead.high < 0 else "within chance"
             said.append(
-                f"{_RANKING_TITLES.get(engine, TITLES[engine])} ({-ahead.mean:.3f}, {chance})"
+                f"{_RANKING_TITLES.get(engine, TITLES[engine])} (by {-ahead.mean:.3f}, {chance})"
             )
     return f"**Ahead of Packwise:** {'; '.join(said)}.\n" if said else ""
 
