@@ -118,6 +118,9 @@ class Speed:
     failure: str = ""
 
 
+_NOT_RUN = Speed(failure="not run")
+
+
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """The scores of one library on one set, by metric and question."""
@@ -127,21 +130,38 @@ class Ranks:
 
 
 def page(parts: Mapping[str, str], before: str) -> str:
-    """The page with these parts; those that are missing are taken from the page before."""
+    """The page with these parts. A part that is missing, and a set that a part does not have, are
+    taken from the page before."""
     lines = [OPENING]
     for name in _PARTS:
         old = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- end of {name} -->", before, re.DOTALL)
-        text = parts.get(name) or (old[1] if old else "")
+        text = _with_other_sets(parts.get(name, ""), old[1] if old else "")
         lines.append(f"<!-- {name} -->\n{text.strip()}\n<!-- end of {name} -->\n")
     return "\n".join([*lines, _FEATURES.read_text(encoding="utf-8")])
 
 
+_SET = re.compile(r"<!-- set (\S+) -->\n.*?<!-- end of set -->\n?", re.DOTALL)
+
+
+def _with_other_sets(new: str, old: str) -> str:
+    if not new:
+        return old
+    measured = {found[1] for found in _SET.finditer(new)}
+    others = [found[0] for found in _SET.finditer(old) if found[1] not in measured]
+    return "\n".join([new.strip(), "", *others])
+
+
+def _marked(name: str, lines: Iterable[str]) -> str:
+    text = "\n".join(lines).strip()
+    return f"<!-- set {name} -->\n{text}\n<!-- end of set -->\n"
+
+
 def speed_part(timed: Mapping[str, Mapping[str, Speed]], sets: Mapping[str, Set]) -> str:
     """Ratios to Packwise, then the figures behind them."""
-    lines = [_SPEED]
+    parts = [_SPEED]
     for name, found in timed.items():
         about = sets[name]
-        lines += [
+        lines = [
             f"### {about.title}: {about.passages:,} passages, {about.questions} questions,"
             f" vectors of {about.embedder}\n",
             *_ratios(found),
@@ -151,7 +171,8 @@ def speed_part(timed: Mapping[str, Mapping[str, Speed]], sets: Mapping[str, Set]
             "",
             _not_run({name: TITLES[name] for name in TIMED}, found),
         ]
-    return "\n".join(lines)
+        parts.append(_marked(name, lines))
+    return "\n".join(parts)
 
 
 def _not_run(titles: Mapping[str, str], found: Mapping[str, object]) -> str:
@@ -175,7 +196,7 @@ def _ratios(found: Mapping[str, Speed]) -> list[str]:
         f"| compared with Packwise | recall@10 | {' | '.join(names)} |",
         f"| --- | ---: |{' ---: |' * len(names)}",
     ]
-    ours = found[OURS]
+    ours = found.get(OURS, _NOT_RUN)
     for name, one in found.items():
         if one.failure:
             lines.append(f"| {TITLES[name]} | {one.failure} |{' |' * len(names)}")
@@ -187,7 +208,7 @@ def _ratios(found: Mapping[str, Speed]) -> list[str]:
 
 def _cheaper(found: Mapping[str, Speed]) -> str:
     """Where another library is better than Packwise, in a sentence."""
-    ours = found[OURS]
+    ours = found.get(OURS, _NOT_RUN)
     if ours.failure:
         return ""
     others = {n: one for n, one in found.items() if n != OURS and not one.failure}
@@ -237,11 +258,11 @@ def _pair(percentiles: Mapping[str, float]) -> str:
 
 def ranking_part(ranks: Mapping[str, Mapping[str, Ranks]], sets: Mapping[str, Set]) -> str:
     """A table per set: what each library finds, and whether Packwise is ahead beyond chance."""
-    lines = [_RANKING]
+    parts = [_RANKING]
     for name, found in ranks.items():
         about = sets[name]
-        lines += [
-            f"### {about.title}: vectors of {about.embedder}\n",
+        lines = [
+            f"### {about.title}: {about.questions} questions, vectors of {about.embedder}\n",
             "| library | recall@2 | recall@5 | nDCG@10 | Packwise ahead by (nDCG@10) |",
             "| --- | ---: | ---: | ---: | ---: |",
         ]
@@ -255,8 +276,9 @@ def ranking_part(ranks: Mapping[str, Mapping[str, Ranks]], sets: Mapping[str, Se
             headline = str(HEADLINE)
             ahead = compare(ours[headline], one.scores[headline]).interval_text()
             lines.append(f"| {title} | {' | '.join(cells)} | {ahead if engine != OURS else ''} |")
-        lines += ["", _behind(found)]
-    return "\n".join(lines)
+        missing = _not_run({e: _RANKING_TITLES.get(e, title) for e, title in TITLES.items()}, found)
+        parts.append(_marked(name, [*lines, "", _behind(found), missing]))
+    return "\n".join(parts)
 
 
 def _behind(found: Mapping[str, Ranks]) -> str:
@@ -319,7 +341,7 @@ def _summary_row(
     ranks: Mapping[str, Mapping[str, Ranks]],
 ) -> list[float | None]:
     installed = footprints.get(name)
-    speed = found.get(name) or Speed(failure="not run")
+    speed = found.get(name, _NOT_RUN)
     scores = [
         mean(one.scores[str(HEADLINE)].values())
         for found in ranks.values()

@@ -113,3 +113,14 @@ def test_a_part_that_was_not_measured_stays_as_it_was():
     assert "new speed" in after
     assert "old speed" not in after
     assert "old ranks" in after
+
+
+def test_a_set_that_was_not_measured_stays_as_it_was():
+    sets = {**SETS, "two": Set("two", 2000, 2, "an embedder")}
+    both = speed_part({"one": {OURS: speed(0.1)}, "two": {OURS: speed(0.2)}}, sets)
+    again = speed_part({"two": {OURS: speed(0.3)}}, sets)
+    after = page({"speed": again}, page({"speed": both}, ""))
+    assert [line.split(" | ")[1] for line in lines_of(after, "| **Packwise** | 0.")] == [
+        "0.300",
+        "0.100",
+    ]
