@@ -391,7 +391,8 @@ def lightrag_open(corpus: Corpus, place: Path) -> Search:
     """The mode `naive`, which searches chunks by their vectors and asks no language model."""
     from lightrag import QueryParam
 
-    known = dict(zip(corpus.questions, corpus.asked, strict=True))
+    asked = (question.strip() for question in corpus.questions)
+    known = dict(zip(asked, corpus.asked, strict=True))
     run, rag = _lightrag(place, known, corpus.vectors.shape[1])
 
     def search(question: str, _: np.ndarray, k: int) -> Sequence[str]:
