@@ -70,11 +70,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="the page; by default it is printed")
     parser.add_argument("--speed", default=SPEED, help="sets to time, such as synthetic-200k")
     parser.add_argument("--ranking", default=RANKING, help="sets to rank")
-    parser.add_argument("--only", default=",".join(ENGINES), help="libraries to run")
+    parser.add_argument("--only", default=",".join(ENGINES), help="libraries to run; none with ''")
     parser.add_argument("--articles", type=int, default=300, help="of wikispeedia")
     parser.add_argument("--embedder", help="of the vectors; by default that of the settings")
     parser.add_argument("--again", action="store_true", help="measure again what is known")
     given = parser.parse_args()
+    if unknown := set(_names(given.only)) - set(ENGINES):
+        parser.error(f"no library {', '.join(unknown)}; there are {', '.join(ENGINES)}")
     given.work.mkdir(parents=True, exist_ok=True)
     bench = Bench(given)
     footprints = {

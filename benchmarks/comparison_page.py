@@ -323,14 +323,21 @@ def summary_part(
         f"| library | {' | '.join([*names, *FEATURES])} |",
         f"| --- |{' ---: |' * len(names)}{' --- |' * len(FEATURES)}",
     ]
-    for name, row in rows.items():
-        cells: list[str] = []
-        for (column, form), value in zip(columns, row, strict=True):
-            known = [text for r in rows.values() if (text := r[names.index(column)]) is not None]
-            best = known and (max if "@" in column else min)(known)
-            text = "" if value is None else format(value, form)
-            cells.append(f"**{text}**" if text and value == best else text)
+    texts = {name: dict[str, str]() for name in rows}
+    behind: list[str] = []
+    for nth, (column, form) in enumerate(columns):
+        known = {name: row[nth] for name, row in rows.items() if row[nth] is not None}
+        best = (max if "@" in column else min)(known, key=known.__getitem__, default=OURS)
+        for name, value in known.items():
+            text = format(value, form)
+            texts[name][column] = f"**{text}**" if value == known[best] else text
+        if known.get(OURS) != known.get(best):
+            behind.append(f"{column} ({_name(best)} {format(known[best], form)})")
+    for name in rows:
+        cells = [texts[name].get(column, "") for column in names]
         lines.append(f"| {' | '.join([TITLES[name], *cells, *_FEATURES_OF[name]])} |")
+    if behind:
+        lines.append(f"\n**Where another library is best:** {'; '.join(behind)}.")
     return "\n".join(lines)
 
 

@@ -105,6 +105,9 @@ def test_the_summary_has_the_best_of_each_column_in_bold():
         *("1200", "6.50", "**2.0**", "**5.0**"),
         *("**100**", "**10**", "0.800", "0.600"),
     ]
+    assert lines_of(text, "**Where another library is best:**") == [
+        "**Where another library is best:** search, CPU ms (txtai 5.0)."
+    ]
 
 
 def test_a_part_that_was_not_measured_stays_as_it_was():
