@@ -162,8 +162,9 @@ def speed_part(timed: Mapping[str, Mapping[str, Speed]], sets: Mapping[str, Set]
     for name, found in timed.items():
         about = sets[name]
         lines = [
-            f"### {about.title}: {about.passages:,} passages, {about.questions} questions,"
-            f" vectors of {about.embedder}\n",
+            f"### {about.title}\n",
+            f"{about.passages:,} passages, {about.questions} questions, vectors of"
+            f" {about.embedder}.\n",
             *_ratios(found),
             "",
             _cheaper(found),
@@ -262,7 +263,8 @@ def ranking_part(ranks: Mapping[str, Mapping[str, Ranks]], sets: Mapping[str, Se
     for name, found in ranks.items():
         about = sets[name]
         lines = [
-            f"### {about.title}: {about.questions} questions, vectors of {about.embedder}\n",
+            f"### {about.title}\n",
+            f"{about.questions} questions, vectors of {about.embedder}.\n",
             "| library | recall@2 | recall@5 | nDCG@10 | Packwise ahead by (nDCG@10) |",
             "| --- | ---: | ---: | ---: | ---: |",
         ]
@@ -320,8 +322,8 @@ def summary_part(
     names = [name for name, _ in columns]
     lines = [
         _SUMMARY.format(title=about.title, passages=about.passages, count=len(ranks)),
-        f"| library | {' | '.join([*names, *FEATURES])} |",
-        f"| --- |{' ---: |' * len(names)}{' --- |' * len(FEATURES)}",
+        f"| library | {' | '.join(names)} |",
+        f"| --- |{' ---: |' * len(names)}",
     ]
     texts = {name: dict[str, str]() for name in rows}
     behind: list[str] = []
@@ -335,9 +337,12 @@ def summary_part(
             behind.append(f"{column} ({_name(best)} {format(known[best], form)})")
     for name in rows:
         cells = [texts[name].get(column, "") for column in names]
-        lines.append(f"| {' | '.join([TITLES[name], *cells, *_FEATURES_OF[name]])} |")
+        lines.append(f"| {' | '.join([TITLES[name], *cells])} |")
     if behind:
         lines.append(f"\n**Where another library is best:** {'; '.join(behind)}.")
+    lines += [f"\n| library | {' | '.join(FEATURES)} |", f"| --- |{' --- |' * len(FEATURES)}"]
+    for name, features in _FEATURES_OF.items():
+        lines.append(f"| {' | '.join([_name(name), *features])} |")
     return "\n".join(lines)
 
 
