@@ -17,7 +17,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
@@ -372,6 +372,140 @@ def vectrixdb_open(_: Corpus, place: Path) -> Search:
     return search
 
 
+def lightrag_build(corpus: Corpus, place: Path) -> None:
+    """Chunks without entities: those come from a language model."""
+    from lightrag.utils import sanitize_text_for_encoding
+
+    stored = map(sanitize_text_for_encoding, corpus.texts)
+    known = dict(zip(stored, corpus.vectors, strict=True))
+    chunks = [
+        {"content": text, "source_id": str(nth), "file_path": str(nth)}
+        for nth, text in enumerate(corpus.texts)
+    ]
+    run, rag = _lightrag(place, known, corpus.vectors.shape[1])
+    run(rag.ainsert_custom_kg({"chunks": chunks, "entities": [], "relationships": []}))
+    run(rag.finalize_storages())
+
+
+def lightrag_open(corpus: Corpus, place: Path) -> Search:
+    """The mode `naive`, which searches chunks by their vectors and asks no language model."""
+    from lightrag import QueryParam
+
+    asked = (question.strip() for question in corpus.questions)
+    known = dict(zip(asked, corpus.asked, strict=True))
+    run, rag = _lightrag(place, known, corpus.vectors.shape[1])
+
+    def search(question: str, _: np.ndarray, k: int) -> Sequence[str]:
+        wanted = QueryParam(
+            mode="naive", chunk_top_k=k, max_total_tokens=1_000_000, enable_rerank=False
+        )
+        found = run(rag.aquery_data(question, wanted))["data"].get("chunks", ())
+        return [corpus.documents[int(each["file_path"])] for each in found]
+
+    return search
+
+
+def _lightrag(
+    place: Path, known: dict[str, np.ndarray], dim: int
+) -> tuple[Callable[[Coroutine[Any, Any, Any]], Any], Any]:
+    """LightRAG with the stores that are its default, and what runs its coroutines."""
+    import asyncio
+    from threading import Thread
+
+    from lightrag import LightRAG
+    from lightrag.utils import EmbeddingFunc, Tokenizer
+
+    class Words:
+        """Words instead of tiktoken's tokens, which would be downloaded."""
+
+        def encode(self, content: str) -> list[int]:
+            return [0] * len(content.split())
+
+        def decode(self, tokens: list[int]) -> str:
+            raise AssertionError("nothing is cut here")
+
+    async def embed(texts: list[str], **_: Any) -> np.ndarray:
+        return np.stack([known[text] for text in texts])
+
+    async def model(*_: Any, **__: Any) -> str:
+        raise AssertionError("no language model is asked here")
+
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, daemon=True).start()
+
+    def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+    async def started() -> Any:
+        rag = LightRAG(
+            working_dir=str(place),
+            embedding_func=EmbeddingFunc(embedding_dim=dim, max_token_size=8192, func=embed),
+            llm_model_func=model,
+            tokenizer=Tokenizer("words", Words()),
+        )
+        await rag.initialize_storages()
+        return rag
+
+    return run, run(started())
+
+
+_KGPACKS_BATCH = 1000
+
+
+def kgpacks_build(corpus: Corpus, place: Path) -> None:
+    """agent-kgpacks' table of sections in Kuzu, and its index of their vectors."""
+    dim = corpus.vectors.shape[1]
+    place.mkdir()
+    connection = _kgpacks(place)
+    connection.execute(
+        "CREATE NODE TABLE Section(section_id STRING, title STRING, content STRING,"
+        f" embedding DOUBLE[{dim}], PRIMARY KEY(section_id))"
+    )
+    for start in range(0, len(corpus.texts), _KGPACKS_BATCH):
+        rows = [
+            {
+                "id": str(nth),
+                "title": corpus.documents[nth],
+                "content": corpus.texts[nth],
+                "vector": corpus.vectors[nth].tolist(),
+            }
+            for nth in range(start, min(start + _KGPACKS_BATCH, len(corpus.texts)))
+        ]
+        connection.execute(
+            "UNWIND $rows AS row CREATE (:Section {section_id: row.id, title: row.title,"
+            f" content: row.content, embedding: CAST(row.vector AS DOUBLE[{dim}])}})",
+            {"rows": rows},
+        )
+    connection.execute(
+        "CALL CREATE_VECTOR_INDEX('Section', 'embedding_idx', 'embedding', metric := 'cosine')"
+    )
+    connection.close()
+
+
+def kgpacks_open(_: Corpus, place: Path) -> Search:
+    """Its search by vectors, which is what it retrieves with before a language model answers."""
+    from threading import Lock
+
+    connection, lock = _kgpacks(place, read_only=True), Lock()
+
+    def search(_question: str, vector: np.ndarray, k: int) -> Sequence[str]:
+        with lock:
+            found = connection.execute(
+                "CALL QUERY_VECTOR_INDEX('Section', 'embedding_idx', $vector, $k)"
+                " RETURN node.title, node.content, distance ORDER BY distance",
+                {"vector": vector.tolist(), "k": k},
+            )
+            return [row[0] for row in found.get_all()]
+
+    return search
+
+
+def _kgpacks(place: Path, *, read_only: bool = False) -> Any:
+    import kuzu
+
+    return kuzu.Connection(kuzu.Database(str(place / "pack.db"), read_only=read_only))
+
+
 _LLAMA_INDEX = (
     "llama_index.core.retrievers",
     "llama_index.retrievers.bm25",
@@ -395,6 +529,8 @@ ENGINES = {
         _LLAMA_INDEX, llama_index_build, llama_index_open("reciprocal_rerank")
     ),
     "vectrixdb": Engine(("vectrixdb.core.database",), vectrixdb_build, vectrixdb_open),
+    "lightrag": Engine(("lightrag",), lightrag_build, lightrag_open),
+    "agent-kgpacks": Engine(("kuzu",), kgpacks_build, kgpacks_open),
 }
 
 

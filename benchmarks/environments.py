@@ -174,7 +174,7 @@ def footprint(subject: Subject, environments: Path) -> Footprint:
 def _imported(subject: Subject, python: Path) -> tuple[float, float]:
     """CPU seconds and peak megabytes of a process that only imports the library."""
     code = _MEASURE.format(statement=subject.statement)
-    command = [str(python), "-c", code]
+    command = [str(python), "-I", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd="/")
     seconds, kilobytes = done.stdout.split()
     return float(seconds), int(kilobytes) / 1000
