@@ -37,8 +37,8 @@ from packwise.models.table import DEFAULT_CROSS_ENCODER, find_model
 from packwise.settings import Settings
 
 HEADS = Path(cross_encoder.__file__).with_name("span_heads.json")
-PENALTY = 300.0
-STEPS = 60
+PENALTY = 450.0
+STEPS = 80
 WITHOUT = 0.5
 """What a part without the answer counts."""
 HELD_BACK = 4
@@ -102,7 +102,7 @@ def read(store: str, questions: Sequence[Question]) -> Iterator[Part]:
                         for one in (question.text, text)
                     )
                     pair = tokenizer.post_process(first, second)
-                    states = session.outputs(pair.ids, pair.type_ids)[1]
+                    states = np.hstack(session.outputs(pair.ids, pair.type_ids)[1:])
                     part = Part(question, text, pair, states.astype(np.float32))
                     label(part, begin)
                     yield part

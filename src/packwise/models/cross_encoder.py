@@ -66,7 +66,7 @@ class OnnxCrossEncoder:
         found: dict[int, tuple[float, SpanLogits]] = {}
 
         def keep(i: int, pair: Encoding, outputs: list[NDArray[np.float32]]) -> None:
-            found[i] = _chance(outputs[0]), span_logits(pair, outputs[1] @ heads)
+            found[i] = _chance(outputs[0]), span_logits(pair, np.hstack(outputs[1:]) @ heads)
 
         self._read(question, texts, keep)
         return [found[i] for i in range(len(texts))]

@@ -38,10 +38,10 @@ _SENTENCE_VECTORS = ("sentence_embedding", "sentence_embeddings", "text_embeds",
 class OnnxSession:
     """An ONNX model, run on one sequence of tokens at a time; safe to share between threads.
 
-    ``inner`` names a value inside the graph that is returned as a further output.
+    ``inner`` names values inside the graph that are returned as further outputs.
     """
 
-    def __init__(self, path: Path, inner: str = "") -> None:
+    def __init__(self, path: Path, inner: Sequence[str] = ()) -> None:
         import onnxruntime
 
         def options() -> Any:
@@ -52,8 +52,8 @@ class OnnxSession:
             return chosen
 
         try:
-            model = _with_output(path.read_bytes(), inner) if inner else str(path)
-            digest, size = f"{remembered_sha256(path)} {inner}", path.stat().st_size
+            model = _with_outputs(path.read_bytes(), inner) if inner else str(path)
+            digest, size = f"{remembered_sha256(path)} {' '.join(inner)}", path.stat().st_size
             self._session = optimised_session(model, digest, size, options)
         except Exception as error:
             reason = str(error).splitlines()[0]
@@ -114,18 +114,20 @@ class OnnxSession:
         return [output[0].astype(np.float32, copy=False) for output in outputs]
 
 
-def _with_output(model: bytes, name: str) -> bytes:
-    """A serialised model that also returns the inner value of this name.
+def _with_outputs(model: bytes, names: Sequence[str]) -> bytes:
+    """A serialised model that also returns the inner values of these names.
 
     Protobuf merges a message that occurs twice, so a second graph with nothing but an output
     adds that output to the first.
     """
     graph, output, label = 7, 12, 1
-    message = name.encode()
-    for field in (label, output, graph):
-        assert len(message) < 128, "the length of a field is written in one byte"
-        message = bytes([field << 3 | 2, len(message)]) + message
-    return model + message
+    for name in names:
+        message = name.encode()
+        for field in (label, output, graph):
+            assert len(message) < 128, "the length of a field is written in one byte"
+            message = bytes([field << 3 | 2, len(message)]) + message
+        model += message
+    return model
 
 
 def load_tokenizer(path: Path) -> Tokenizer:

@@ -31,14 +31,14 @@ class ModelFile:
 class ModelBuild:
     """The files of one build: weights, tokenizer, and weights in extra files.
 
-    ``token_states`` names the value in the graph of a cross-encoder that ``span_heads.json``
-    was fitted on; it is empty where that is not known.
+    ``token_states`` names the values in the graph of a cross-encoder that ``span_heads.json``
+    was fitted on, side by side; it is empty where they are not known.
     """
 
     weights: ModelFile
     tokenizer: ModelFile
     extra: tuple[ModelFile, ...] = ()
-    token_states: str = ""
+    token_states: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[ModelFile, ...]:
@@ -119,7 +119,7 @@ class ModelSpec:
         return ", or: ".join(filter(None, (wheel or self.carried, get if self.hub else "")))
 
 
-def _build(*files: str, token_states: str = "") -> ModelBuild:
+def _build(*files: str, token_states: tuple[str, ...] = ()) -> ModelBuild:
     """A build from path and hash of its weights, its tokenizer and its extra files."""
     weights, tokenizer, *extra = map(ModelFile, files[::2], files[1::2])
     return ModelBuild(weights, tokenizer, tuple(extra), token_states)
@@ -150,7 +150,9 @@ _MS_MARCO_WHEEL = _build(
     "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
     "tokenizer.json",
     "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
-    token_states="/bert/encoder/layer.7/output/LayerNorm/Add_1_output_0",
+    token_states=tuple(
+        f"/bert/encoder/layer.{layer}/output/LayerNorm/Add_1_output_0" for layer in (6, 8)
+    ),
 )
 _MS_MARCO_HUB = _build(
     "onnx/model_quantized.onnx",
