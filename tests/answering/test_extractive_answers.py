@@ -648,6 +648,9 @@ def test_a_further_block_of_a_short_section_is_shown_with_all_of_it(filler, whol
         ("-x, --expand[=HOW]", "What does --expand do?", "Called when"),
         ("Hit", "What does a hit do?", "- a hit"),
         ("box_hits", "What does box_hit do?", "- a hit"),
+        ("Lid: Open a closed box", "How can I open a closed box?", "Called when"),
+        ("Lid: Open a box", "How can I open a closed box?", "- a hit"),
+        ("Box", "What is a box?", "- a hit"),
     ],
 )
 def test_the_section_that_a_question_names_answers_from_its_beginning(heading, question, first):

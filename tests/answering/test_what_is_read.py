@@ -1,7 +1,9 @@
 """Which passages are read for an answer without a language model."""
 
 import packwise
-from packwise.answering.evidence import sources
+from packwise.answering.answer import AnswerRequest
+from packwise.answering.evidence import sources, with_further_sections
+from packwise.retrieval.documents import best_articles
 
 QUESTION = "How do I mark a test that is expected to fail?"
 RUNS = "\n\n".join(
@@ -86,3 +88,27 @@ def test_an_announcement_is_shown_with_the_terms_it_announces(tmp_path):
         text = library.ask("How may the script of a package be called?", synthesis=False).text
     assert "in these ways:" in text
     assert text.index("in these ways:") < text.index("script install") < text.index("abort-upgrade")
+
+
+def test_more_than_three_sections_of_a_manual_in_one_file_are_read(tmp_path):
+    tools = "\n\n".join(
+        f"## Tool {n}\n\nIt compares sorted boxes, box by box, in the way of tool {n}, and says "
+        f"which box of the sorted boxes is number {n}."
+        for n in range(5)
+    )
+    told = "It writes what two of them have in common, and what only one has."
+    page = f"# Tools\n\n{tools}\n\n## Compare two sorted boxes box by box\n\n{told}\n"
+    (tmp_path / "manual.md").write_text(page)
+    (tmp_path / "other.md").write_text("# Two boxes\n\nTwo boxes were compared in another place.\n")
+    packwise.build([str(tmp_path / "manual.md"), str(tmp_path / "other.md")], str(tmp_path / "p"))
+    question = "How do I compare two sorted boxes box by box?"
+    with packwise.open(tmp_path / "p") as library:
+        ranking = library.search(question, k=30)
+        asked = {n: AnswerRequest(max_sections=n) for n in (2, 3)}
+        chosen = best_articles(ranking.hits, num_docs=1, max_sections=2).candidates
+        assert with_further_sections(chosen, ranking, asked[2]) == list(chosen)
+        read = with_further_sections(chosen, ranking, asked[3])
+        assert read[: len(chosen)] == list(chosen)
+        assert len(read) > 5
+        assert {hit.passage.document for hit in read} == {"manual.md"}
+        assert told in library.ask(question, max_results=1, synthesis=False).text

@@ -14,7 +14,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from packwise.answering import synthesis
+from packwise.answering import evidence, synthesis
 from packwise.answering.answer import (
     EXTRACTIVE,
     GATED,
@@ -30,7 +30,6 @@ from packwise.answering.answer import (
     refusal,
 )
 from packwise.answering.blocks import SourcePassage
-from packwise.answering.evidence import choose, citations_of, reading_model, sources
 from packwise.answering.extractive import ExtractedAnswer, extract
 from packwise.answering.few_shot import FewShotExample
 from packwise.answering.named_rows import names_row
@@ -42,11 +41,7 @@ from packwise.language.untrusted import clean
 from packwise.models.base import TokenCounter
 from packwise.models.llm import LanguageModel
 from packwise.models.tokens import token_counter
-from packwise.retrieval.documents import (
-    MAX_SECTIONS,
-    NUM_DOCS,
-    clamp_results,
-)
+from packwise.retrieval.documents import MAX_SECTIONS, NUM_DOCS, clamp_results
 from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
 from packwise.retrieval.ranking import Ranking
 from packwise.stores import languages
@@ -115,7 +110,9 @@ class _AskRun:
                 self._trace.drop(hit.passage.id, "gate", "below_threshold")
             return (yield from self._gated(model, refusal(ranking.hits), streaming))
         with self._trace.stage("documents") as stage:
-            candidates = choose(self._tools, self._full_question, self._options, ranking, stage)
+            candidates = evidence.choose(
+                self._tools, self._full_question, self._options, ranking, stage
+            )
         kept = {hit.key for hit in candidates}
         for hit in ranking.hits:
             if hit.key not in kept:
@@ -197,7 +194,7 @@ class _AskRun:
         strict = self._options.threshold is not None or set_by != "default"
         calibrated = ranking.confidence == ranking.probability
         wanted = self._options.second_look and not strict and not calibrated
-        passages = sources(self._store, ranking.hits) if wanted else []
+        passages = evidence.sources(self._store, ranking.hits) if wanted else []
         far_off = ranking.confidence < _FAR_OFF and not names_row(passages, self._question)
         if not wanted or far_off:
             return True
@@ -377,8 +374,10 @@ class _AskRun:
     def _best_blocks(self, context: Context, candidates: Sequence[Candidate]) -> ExtractedAnswer:
         """The parts of the context that answer best, and how likely they are right."""
         findings = len(self._options.findings)
+        assert self._ranking is not None
+        read = evidence.with_further_sections(candidates, self._ranking, self._options)
         with self._trace.stage("extract") as stage:
-            found = self._read(sources(self._store, candidates, context, findings))
+            found = self._read(evidence.sources(self._store, read, context, findings))
             stage.note(
                 blocks=[block.kind.value for block in found.blocks],
                 short=found.short is not None,
@@ -398,7 +397,7 @@ class _AskRun:
     def _read(self, passages: Sequence[SourcePassage]) -> ExtractedAnswer:
         where = self._options.where
         known = languages.question_terms(self._question, self._store, where)
-        load = partial(reading_model, self._question, self._store, self._degrade)
+        load = partial(evidence.reading_model, self._question, self._store, self._degrade)
         judged = self._options.mode != "keyword" and self._settings.answer_judge != "words"
         return extract(
             self._question,
@@ -429,7 +428,7 @@ class _AskRun:
                 entities, facts = entities_and_facts(
                     context, candidates, self._store, cited, self._options.where
                 )
-            citations = citations_of(context, self._findings(context), found.blocks, cited)
+            citations = evidence.citations_of(context, self._findings(context), found.blocks, cited)
         return Answer(
             question=self._full_question,
             text=text,

@@ -45,6 +45,13 @@ _OF_THE_BEST = (
     *("only asker negates", "opposite"),
 )
 _NEARLY_ALL = 0.95
+_NAMING_WORDS = 3
+"""Words of a question, at least, that name a section if all are in its heading."""
+_IDENTIFIER = re.compile(r"(?<![\w-])(?:--?)?[A-Za-z]\w*(?:[_.:-]+\w+)+|(?<![\w-])--?\w+")
+_NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
+"""What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
+_ASKER = frozenset("i me my we our you your can".split())
+"""Words about who asks, which no heading repeats."""
 _USUAL_TERMS = 8
 _LONGEST = 800
 _SUBJECT = 8
@@ -94,7 +101,7 @@ def rank_blocks(
     read = [(block, features_of(question, block)) for block in blocks]
     by_words = weights("words")["rank"]
     read.sort(key=lambda pair: (-_score(by_words, pair[1]), pair[0].place))
-    first = _worth_judging(read)
+    first = _worth_judging(question, read)
     judge: Judge = "words" if cross_encoder is None else "cross"
     marks: Sequence[SpanLogits | None] = [None] * len(first)
     if cross_encoder is not None and first:
@@ -131,17 +138,32 @@ def _judge(
     return marks
 
 
+def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> bool:
+    """Whether a block opens the section that a question names, by an identifier ("What does
+    vcl_hit do?") or by all its words. There it says what that is, often without its name."""
+    path = block.source.passage.section_path
+    if block.start or not path:
+        return False
+    asked = {name.lower() for name in _IDENTIFIER.findall(question.text)}
+    names = (name.strip("‘’'`\"") for name in _NAMES.split(path[-1].lower()))
+    if asked and not asked.isdisjoint(names):
+        return True
+    held = set(terms(path[-1], block.source.passage.lang))
+    words = question.weights.keys() - _ASKER
+    return len(words) >= _NAMING_WORDS and held >= words
+
+
 def _worth_judging(
-    read: Sequence[tuple[AnswerBlock, dict[str, float]]],
+    question: ParsedQuestion, read: Sequence[tuple[AnswerBlock, dict[str, float]]]
 ) -> list[tuple[AnswerBlock, dict[str, float]]]:
-    """The blocks that look best, and the best few of each of the first passages: the words of
-    the question need not be in the answer."""
+    """The blocks that look best, the best few of each of the first passages, and those that open
+    a section that the question names: the words of the question need not be in the answer."""
     taken: Counter[int] = Counter()
     first: list[tuple[AnswerBlock, dict[str, float]]] = []
     for place, (block, features) in enumerate(read):
         rank = block.source.rank
         own = _OF_A_PASSAGE[rank] if rank < len(_OF_A_PASSAGE) else 0
-        if place < JUDGED or taken[rank] < own:
+        if place < JUDGED or taken[rank] < own or opens_named_section(question, block):
             taken[rank] += 1
             first.append((block, features))
     return first

@@ -15,7 +15,14 @@ from packwise.context.packer import Context
 from packwise.documents import Passage, joined_places
 from packwise.errors import ModelError
 from packwise.models.base import CrossEncoder, SpanReader
-from packwise.retrieval.documents import ChosenPassages, best_articles, clamp_results, with_linked
+from packwise.retrieval.documents import (
+    MAX_SECTIONS,
+    ChosenPassages,
+    article_of,
+    best_articles,
+    clamp_results,
+    with_linked,
+)
 from packwise.retrieval.fusion import PassageScorer
 from packwise.retrieval.ranking import Ranking
 from packwise.stores.base import Store
@@ -82,6 +89,19 @@ def _with_extra(
     found = {hit.key: hit for hit in scorer.candidates(keys)}
     extra = [found[key] for key in keys if key in found]
     return (*candidates, *(replace(e, scores=replace(e.scores, final=best)) for e in extra))
+
+
+def with_further_sections(
+    candidates: Sequence[Candidate], ranking: Ranking, options: AnswerRequest
+) -> list[Candidate]:
+    """The candidates, and behind them the other hits of their articles, to be read: of a manual in
+    one file, three sections are few. A number of sections that the caller set is kept."""
+    if not options.documents or options.max_sections != MAX_SECTIONS or options.keep:
+        return list(candidates)
+    known = {hit.key for hit in candidates}
+    articles = {article_of(hit.passage) for hit in candidates}
+    others = (hit for hit in ranking.hits if article_of(hit.passage) in articles)
+    return [*candidates, *(hit for hit in others if hit.key not in known)]
 
 
 def sources(

@@ -8,7 +8,6 @@ name or a number that clearly answers comes first.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import (
     RankedBlocks,
     answer_probability,
+    opens_named_section,
     rank_blocks,
     weighted_question,
 )
@@ -61,9 +61,6 @@ ROW_ASKED_FOR = 0.3
 """Least probability of an answer with a row that the question asks for by name: rows of figures
 look unlike any question, which is no reason to refuse it."""
 _SAME = 0.8
-_IDENTIFIER = re.compile(r"(?<![\w-])(?:--?)?[A-Za-z]\w*(?:[_.:-]+\w+)+|(?<![\w-])--?\w+")
-_NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
-"""What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
 _OF_TABLES = (PartKind.TABLE, PartKind.ROW, PartKind.ITEM)
 _PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
@@ -172,15 +169,13 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
 
 
 def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
-    """How the section begins that the question names by an identifier ("What does vcl_hit do?"):
-    there it says what that is, often without its name. None if the best block is of it."""
-    asked = {name.lower() for name in _IDENTIFIER.findall(ranked.question.text)}
-    for one in ranked.blocks if asked else ():
-        path = one.block.source.passage.section_path
-        names = _NAMES.split("".join(path[-1:]).lower())
-        if path and not asked.isdisjoint(name.strip("‘’'`\"") for name in names):
-            parts = answer_blocks(one.block.source)
-            return parts[0] if parts and one is not ranked.blocks[0] else None
+    """How the section begins that the question names; none if the best block is of it."""
+    best = ranked.blocks[0].block
+    for one in ranked.blocks:
+        if opens_named_section(ranked.question, one.block):
+            passage, other = one.block.source.passage, best.source.passage
+            same = (passage.document, passage.section_path) == (other.document, other.section_path)
+            return None if same else one.block
     return None
 
 
