@@ -667,6 +667,16 @@ def test_the_section_that_a_question_names_answers_from_its_beginning(heading, q
     assert any("pass to box_hit" in block.text for block in shown)
 
 
+def test_the_opening_of_a_section_that_the_question_names_is_always_judged():
+    said = "".join(f"## Way {n}\n\nI can open a closed box in way {n}.\n\n" for n in range(12))
+    passages = read(f"# Boxes\n\n{said}## Open a closed box\n\nTurn the key to the left.\n")
+    blocks = blocks_of(sources(passages))
+    question = weighted_question("How can I open a closed box?", blocks)
+    ranked = rank_blocks(question, blocks).blocks
+    assert len(ranked) < len(blocks)
+    assert "Turn the key to the left." in [one.block.text for one in ranked]
+
+
 def test_a_question_in_the_text_is_not_its_own_answer():
     page = "How do I stop the server?\n\nSend it the signal TERM and wait."
     best = ranked("How do I stop the server?", evidence(page)).blocks[0].block
