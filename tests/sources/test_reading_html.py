@@ -251,3 +251,25 @@ def test_the_forms_of_a_call_have_one_name(read):
     page = f"<h1>Plots</h1><dl>{plot}{described('line (x)', 'line (x, y)')}{described('bar')}</dl>"
     names = ["plot, h = plot", "line (x), line (x, y)", "bar"]
     assert [section.path[-1] for section in read("html", page).sections] == names
+
+
+def test_a_note_in_a_table_beside_its_icon_is_text(read, blocks):
+    row = "<tr><td rowspan=2><img src=note.png alt='[Note]'></td><th>Note</th></tr>"
+    note = f"<div class=note><table>{row}<tr><td colspan=2><p>Keep the key.</p></td></tr></table>"
+    assert blocks(read("html", page(f"<p>Open it.</p>{note}</div><p>Close it."))) == [
+        ("text", "Open it."),
+        ("text", "Note"),
+        ("text", "Keep the key."),
+        ("text", "Close it."),
+    ]
+
+
+def test_the_caption_of_a_figure_names_no_section_and_is_said_once(read, blocks):
+    caption = "<p class=title><b>Figure 3.2. The box</b></p>"
+    image = "<div><div><img src=box.png alt='The box'></div></div>"
+    said = "It is shown here as it was before it was painted, with the lid open and the key in it."
+    body = f"<h1>Boxes</h1><div class=figure>{caption}{image}</div><p>{said}</p>"
+    document = read("html", page(body))
+    assert blocks(document) == [("text", "Figure 3.2. The box"), ("text", said)]
+    assert [section.path for section in document.sections] == [()]
+    assert blocks(read("html", page(image))) == [("text", "The box")]

@@ -1,5 +1,7 @@
 """What becomes of PDF files."""
 
+import gzip
+
 import pytest
 
 from office_files import ENCRYPTED, SCAN, pdf
@@ -254,3 +256,11 @@ def test_a_large_line_with_a_bullet_is_an_item_and_no_heading(read_pdf, blocks):
     )
     assert len(document.sections) == 1
     assert blocks(document)[-1] == ("list", "- Full support of encryption\n- Pure Python")
+
+
+def test_a_compressed_file_is_unpacked(folder, opened):
+    page = gzip.compress(pdf([(60, 700, 10, "The valve closes at nine bar.")]))
+    found = opened(folder({"manual.pdf.gz": page, "broken.pdf.gz": page[:-9]}))
+    assert found.items["manual.pdf.gz"].read().text == "The valve closes at nine bar."
+    with pytest.raises(SourceError, match="not a whole gzip file"):
+        found.items["broken.pdf.gz"].read()

@@ -1,5 +1,7 @@
 """What becomes of reStructuredText, also of the kind written for Sphinx."""
 
+import pytest
+
 from packwise.sources import rst
 
 
@@ -184,3 +186,14 @@ def test_text_of_a_field_that_goes_on_further_to_the_right_is_one_paragraph(read
     said = "largest size of the buffer, 64 KB by default. Once it is full, writers wait until it is"
     assert any(f"param int limit: {said} empty." in held for _, held in blocks(document))
     assert not any("64 KB" in name for section in document.sections for name in section.path)
+
+
+@pytest.mark.parametrize("name", ["console", "terminal"])
+def test_what_an_unknown_directive_shows_to_type_is_code(read, blocks, name):
+    text = f"Open it:\n\n.. {name}::\n\n    $ box open --key=red\n    $ box close\n"
+    assert blocks(read("rst", text)) == [
+        ("text", "Open it:"),
+        ("code", "$ box open --key=red\n$ box close"),
+    ]
+    prose = read("rst", ".. terminal::\n\n    The box costs $ 4 and is red.\n")
+    assert blocks(prose) == [("text", "The box costs $ 4 and is red.")]

@@ -908,6 +908,83 @@ def test_questions_of_gnu_info_are_sections_with_their_answers(one, blocks):
     assert blocks(listed) == [("list", "1. One.\n2. Two?\n3. Three.")]
 
 
+LICENCE = """\
+                              THE BOX LICENSE
+                         Version 2, 1 April 2019
+                          https://example.org/box
+
+                                 Preamble
+
+  This licence lets you open the box, share what is in it with others, and
+close it again when you have finished with all of that for the day.
+
+     TERMS AND CONDITIONS FOR OPENING THE BOX, AND FOR CLOSING IT
+
+  1. Who May Open It.
+
+  Anyone with a key may open it, and nobody else may do so on any day.
+
+  2. Use with Other Boxes. You may put the box into a larger one, if that one
+is open too, and if everyone who receives it can get at the contents of both of
+them without a further key.
+
+  3. Closing. The box is to be closed at night. This holds for every night, also
+for those on which nobody is there who could close it, since there is a warden
+who has been asked to see to that.
+
+                         How to Apply This to Your Box
+
+  Write the name of the licence on the lid, and send one dollar by post to the
+address below.
+
+                               A. Warden,
+                               The Box
+"""
+
+
+def test_a_licence_has_centred_titles_and_numbered_clauses(one, blocks):
+    document = one("BOX-2", LICENCE)
+    assert document.title == "THE BOX LICENSE Version 2, 1 April 2019"
+    terms = "TERMS AND CONDITIONS FOR OPENING THE BOX, AND FOR CLOSING IT"
+    assert [section.path for section in document.sections if section.path] == [
+        ("Preamble",),
+        (terms,),
+        (terms, "1. Who May Open It"),
+        (terms, "2. Use with Other Boxes"),
+        (terms, "3. Closing"),
+        ("How to Apply This to Your Box",),
+    ]
+    assert ("text", "Anyone with a key may open it, and nobody else may do so on any day.") in (
+        blocks(document)
+    )
+    assert "You may put the box into a larger one" in document.text
+
+
+def test_steps_and_indented_sentences_are_no_clauses(one):
+    steps = "1. Open Settings.\n\n2. Choose Network.\n\n3. Press the button twice. It blinks.\n"
+    assert paths(one("a.txt", steps)) == [""]
+    quoted = "He said that it was the box with the letters in it, and then:\n\n"
+    quoted += "        The letters are in the other box\n        that stands below the window\n"
+    assert paths(one("b.txt", quoted)) == [""]
+    assert paths(one("c.txt", quoted.rpartition("        ")[0])) == [""]
+
+
+@pytest.mark.parametrize(
+    ("line", "depth"),
+    [
+        ("CHAPTER II", 1),
+        ("Article 7", 2),
+        ("Section 12. Powers of the Warden", 2),
+        ("§ 4 Strafen", 2),
+    ],
+)
+def test_the_parts_of_a_law_are_headings(one, line, depth):
+    law = f"THE BOX ACT\n===========\n\n{line}\n\nThe warden keeps the box, and no one else does.\n"
+    (section,) = [s for s in one("act.txt", law).sections if s.path]
+    assert section.path == (line,)
+    assert one("b.txt", f"The warden says so in\n{line}, and that is all.\n").sections[0].path == ()
+
+
 def test_texts_may_be_packed_and_have_no_suffix(folder, opened):
     text = b"The box opens with a key.\n"
     packed = gzip.compress(text)
@@ -919,14 +996,12 @@ def test_texts_may_be_packed_and_have_no_suffix(folder, opened):
         "b/README.SSL.gz": packed,
         "c.html.gz": gzip.compress(b"<p>The box."),
     }
-    found = opened(folder({**files, "npm-install": text}))
+    found = opened(folder({**files, "npm-install": b"cd $(dirname $0) && ./box --open -k=7\n"}))
     assert set(found.documents) == set(files)
     assert {d.text.strip() for d in found.documents.values()} == {
         "The box opens with a key.",
         "The box.",
     }
-    # What is no documentation stays out.
-    assert set(opened(folder({"LICENSE": text, "d.md": "x"}, "other")).documents) == {"d.md"}
 
 
 def test_a_packed_text_that_is_cut_or_too_large_is_a_problem(folder, opened, monkeypatch):

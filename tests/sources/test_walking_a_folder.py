@@ -26,6 +26,39 @@ def test_files_come_in_a_fixed_order_with_readable_suffixes_only(folder):
     }
 
 
+PROSE = (
+    "You may copy and distribute this text as you like.\nNo warranty comes with it, not even\n" * 3
+)
+
+
+def test_prose_without_a_suffix_is_read_as_text_and_other_files_are_not(folder):
+    root = folder(
+        {
+            "LICENSE": PROSE,
+            "Apache-2.0": PROSE,
+            "GFDL-1.3": PROSE,
+            "notes": "会議は三月一日に東京の本社で開かれます。資料は前日までに送ってください。\n",
+            "Makefile": "all: $(OBJS)\n\t$(CC) -o $@ $^ $(LDFLAGS)\nclean:\n\trm -f *.o\n",
+            "run": "#!/bin/sh\n" + PROSE,
+            "key": "QWxhZGRpbjpvcGVuIHNlc2FtZQQWxhZGRpbjpvcGVuIHNlc2FtZQ\n" * 4,
+            "data.7": "1 2 3 4\n5 6 7 8\n",
+            "manual.1": ".TH MANUAL 1\n.SH NAME\nmanual \\- a page of words that are prose\n",
+        }
+    )
+    (root / "image").write_bytes(b"\x89PNG\0\0" * 40)
+    source = open_source(str(root))
+    assert list(source.ids()) == ["Apache-2.0", "GFDL-1.3", "LICENSE", "manual.1", "notes"]
+    assert source.skipped == {".7": 1, "no suffix": 4}
+    assert {file.id: file.reader.format for file in source.listing.files}["manual.1"] == "man"
+
+
+def test_a_single_file_of_prose_without_a_suffix_is_a_source(folder):
+    root = folder({"LICENSE": PROSE, "README": PROSE, "notes.TXT": PROSE})
+    sources = [open_source(str(root / name)) for name in ("LICENSE", "README", "notes.TXT")]
+    assert [list(source.ids()) for source in sources] == [["LICENSE"], ["README"], ["notes.TXT"]]
+    assert [source.name for source in sources] == ["LICENSE", "README", "notes"]
+
+
 def test_built_in_rules_can_be_taken_back(folder):
     files = {f"{place}/a.md": "x" for place in (".github", "_build", "node_modules", "docs")}
     root = folder({**files, ".packwiseignore": "!.github/\n!_build/\n"})

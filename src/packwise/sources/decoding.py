@@ -19,6 +19,10 @@ SIZE_LIMIT = 64 << 20
 _NOT_TEXT_SHARE = 0.10
 """A file with a larger share of unreadable bytes than this is not text."""
 
+_PROSE_SAMPLE = 8192
+_LONGEST_WORD = 30
+"""Letters; what has more is a key."""
+
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -49,6 +53,25 @@ def file_bytes(path: Path) -> bytes:
     if len(raw) > SIZE_LIMIT:
         raise SourceError(f"holds more than {SIZE_LIMIT >> 20} MiB")
     return raw
+
+
+def is_prose(path: Path) -> bool:
+    """Whether a file holds lines of words, whatever its name says: a licence, notes, a letter; not
+    code, data or keys."""
+    try:
+        check_size(path, SIZE_LIMIT)
+        with path.open("rb") as file:
+            text, _ = decode(file.read(_PROSE_SAMPLE).rpartition(b"\n")[0])
+    except (OSError, SourceError):
+        return False
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return not text.startswith("#!") and 2 * sum(map(_is_words, lines)) > len(lines)
+
+
+def _is_words(line: str) -> bool:
+    signs = sum(not (char.isalpha() or char in " ,.'") for char in line)
+    longest = max(map(len, line.split()))
+    return signs <= 0.1 * len(line) and (longest <= _LONGEST_WORD or not line.isascii())
 
 
 def check_size(path: Path, limit: int) -> None:

@@ -25,8 +25,8 @@ from packwise.sources.readers import (
     common_suffixes,
     left_out,
     pip_command,
+    reader_for,
     reader_of,
-    readers,
     suffix,
 )
 from packwise.sources.source_items import Entry, Item, Problem, Source, hashed, reason_of
@@ -100,7 +100,7 @@ def _open_file(path: Path, label: str) -> Source:
     location = os.path.realpath(path)
     name = readable(path.name)
     ending = suffix(name)
-    reader = readers().get(ending)
+    reader = reader_for(path)
     if reader is None:
         raise SourceError(
             f"{label}: no reader for {ending or 'a file without a suffix'}",
@@ -113,7 +113,8 @@ def _open_file(path: Path, label: str) -> Source:
         )
     file_id = "" if reader.reads is Reads.STREAM else name
     file = SourceFile(path, file_id, label, reader)
-    return FilesSource(name[: -len(ending)], location, Listing((file,)))
+    own = len(ending) if name.lower().endswith(ending) else 0
+    return FilesSource(name[: len(name) - own], location, Listing((file,)))
 
 
 @dataclass(frozen=True)

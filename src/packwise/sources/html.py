@@ -54,6 +54,7 @@ _AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
 _WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
+_FIGURE_DEPTH = 5
 _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
@@ -166,7 +167,7 @@ class _HtmlReader:
             "dd": self._enter_definition,
             "a": lambda node: self._text.open_link(node.attributes.get("href") or ""),
             "br": self._enter_break,
-            "img": lambda node: self._write(node.attributes.get("alt") or ""),
+            "img": lambda node: self._write(_shown_instead(node)),
             "li": lambda node: self._at_item(builder.open_item),
             "pre": self._enter_code,
             "table": self._enter_table,
@@ -309,8 +310,7 @@ class _HtmlReader:
 
     def _is_box_title(self, node: LexborNode) -> bool:
         """Whether a heading only says that a box is a note or a warning."""
-        box = node.parent.attributes.get("class") if node.parent else ""
-        return not _BOXES.isdisjoint((box or "").split()) and len(node.text(strip=True)) < 20
+        return _is_in_box(node) and len(node.text(strip=True)) < 20
 
     def _leave_heading(self) -> None:
         if not self._heading:
@@ -369,6 +369,7 @@ class _HtmlReader:
         self._break()
         # A query also matches the element it starts from, so it starts from the children.
         layout = any(child.css_first(_LAYOUT) is not None for child in node.iter())
+        layout = layout or _is_in_box(node)  # An icon beside the text of a note.
         if self._rows is None and not self._heading and not layout:
             self._flush()
             self._rows = []
@@ -402,3 +403,25 @@ class _HtmlReader:
             self._cell = None
         else:
             self._break()
+
+
+def _is_in_box(node: LexborNode) -> bool:
+    """Whether an element is what a note or a warning holds."""
+    box = node.parent.attributes.get("class") if node.parent else ""
+    return not _BOXES.isdisjoint((box or "").split())
+
+
+def _shown_instead(image: LexborNode) -> str:
+    """The text for an image, unless it says no more than the caption of its figure, or is the icon
+    of a note."""
+    text = image.attributes.get("alt") or ""
+    if text.strip("[] ").lower() in _BOXES:
+        return ""
+    around = image.parent
+    for _ in range(_FIGURE_DEPTH):
+        if around is None:
+            break
+        if "figure" in (around.attributes.get("class") or "").split() or around.tag == "figure":
+            return "" if text in around.text() else text
+        around = around.parent
+    return text

@@ -1,5 +1,5 @@
 """The structure of plain text: headings, lists, terms, indented code, paragraphs. Headings are
-underlined, numbered, in capitals, below a ruling, or questions.
+underlined, numbered, in capitals, centred, below a ruling, clauses of a contract, or questions.
 
 Text files have it by convention, and so has text that HTML pages hold as preformatted.
 """
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 
+from packwise.sources.clauses import centred_title, clause_title, division, page_width
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder, clean
 from packwise.sources.plain_terms import Described, TermLayout, indent_of, is_worded
@@ -44,7 +45,7 @@ def read(builder: DocumentBuilder, text: str) -> None:
     lines = [line.rstrip() for line in clean(text).expandtabs().split("\n")]
     filled = [list(chunk) for filled, chunk in groupby(lines, key=bool) if filled]
     chunks = [part for chunk in filled for part in _parts(chunk)]
-    reader = _PlainReader(builder, _usual_indent(chunks), TermLayout(lines))
+    reader = _PlainReader(builder, _usual_indent(chunks), TermLayout(lines), page_width(lines))
     for chunk, following in pairwise([*chunks, [""]]):
         reader.add(chunk, following[0])
     reader.end_terms()
@@ -75,10 +76,13 @@ class _PlainReader:
     """Adds one chunk of lines after another, none of them empty; code and lists may go on over
     several chunks."""
 
-    def __init__(self, builder: DocumentBuilder, indent: int, layout: TermLayout) -> None:
+    def __init__(
+        self, builder: DocumentBuilder, indent: int, layout: TermLayout, width: int
+    ) -> None:
         self._builder = builder
         self._usual_indent = self._indent = indent
         self._layout = layout
+        self._width = width
         self._column = 0
         self._below_title = 0
         self._begun = self._headed = False
@@ -103,14 +107,9 @@ class _PlainReader:
         if answer := self._asked and _ANSWER.match(lines[0]):
             lines = [" " * answer.end() + lines[0][answer.end() :], *lines[1:]]
         self._asked = False
-        if question := self._question(lines, following):
-            self._heading(question, 2 + len(self._marks))
-            self._asked = True
-        elif len(lines) == 1 and (number := self._heading_number(lines[0], following)):
-            self._heading(lines[0], 1 + number.count("."))
-        elif len(lines) == 1 and _IN_CAPITALS.fullmatch(lines[0]):
-            self._heading(lines[0], 2 + len(self._marks))
-        elif _ITEM.match(lines[0]):
+        if self._titled(lines, following):
+            return
+        if _ITEM.match(lines[0]):
             self._end_code()
             self._items(lines)
         elif self._lists and deep > self._lists[0]:
@@ -125,6 +124,30 @@ class _PlainReader:
         else:
             self.finish()
             self._paragraph(lines)
+
+    def _titled(self, lines: Sequence[str], following: str) -> bool:
+        """Add lines that are a heading by their wording or their place, and return whether they
+        are; what follows the title of a clause is added too."""
+        below = 2 + len(self._marks)
+        clause, end = ("", 0) if self._lists else clause_title(lines, following)
+        alone = lines[0] if len(lines) == 1 else ""
+        if question := self._question(lines, following):
+            self._heading(question, below)
+            self._asked = True
+        elif clause:
+            self._heading(clause.removesuffix("."), 1 + below)
+            self._paragraph([lines[0][end:], *lines[1:]])
+        elif centred := centred_title(lines, self._width):
+            self._heading(centred, 2 if self._headed else 1)
+        elif depth := division(alone):
+            self._heading(alone, below - 1 + depth)
+        elif number := self._heading_number(alone, following):
+            self._heading(alone, 1 + number.count("."))
+        elif _IN_CAPITALS.fullmatch(alone):
+            self._heading(alone, below)
+        else:
+            return False
+        return True
 
     def _headings(self, chunk: Sequence[str]) -> Sequence[str]:
         """Add the headings that a chunk begins with; returns the lines after them."""

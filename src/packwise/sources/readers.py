@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from packwise.errors import SourceError
+from packwise.sources.decoding import is_prose
 
 GROUP = "packwise.sources"
 """The entry points of other packages' readers."""
@@ -121,6 +122,8 @@ GRAMMARS = {
 }
 """The module and the function of the tree-sitter grammar for each suffix."""
 
+_NO_SUFFIX = re.compile(r"(?:\.\d+)?")
+"""What the names of text files without a suffix end in: ``LICENSE``, ``Apache-2.0``."""
 _PACKED = ("", ".gz")
 _OF_SECTION = re.compile(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
 _MANUALS = tuple(
@@ -150,7 +153,7 @@ BUILT_IN = (
         (".html", ".htm", ".html.gz"),
         Reads.TEXT,
         "packwise.sources.html:read",
-        version="3",
+        version="4",
         lines=True,
     ),
     Reader(
@@ -166,7 +169,7 @@ BUILT_IN = (
         (".txt", ".text", ".txt.gz"),
         Reads.TEXT,
         "packwise.sources.plain_text:read",
-        version="3",
+        version="4",
         lines=True,
     ),
     Reader(
@@ -178,7 +181,7 @@ BUILT_IN = (
     ),
     Reader(
         "pdf",
-        (".pdf",),
+        (".pdf", ".pdf.gz"),
         Reads.FILE,
         "packwise.sources.pdf:read",
         needs=("pypdfium2",),
@@ -295,6 +298,16 @@ def readers() -> Mapping[str, Reader]:
 def reader_of(format: str) -> Reader:
     """The reader of a format."""
     return next(reader for reader in readers().values() if reader.format == format)
+
+
+def reader_for(path: Path) -> Reader | None:
+    """The reader of a file: that of its suffix or, if its name has none and it holds prose, that
+    of text; ``None`` if there is none."""
+    ending = suffix(path.name)
+    known = readers().get(ending)
+    if known is not None and (not _NO_SUFFIX.fullmatch(ending) or known.may_read(path)):
+        return known
+    return reader_of("text") if _NO_SUFFIX.fullmatch(ending) and is_prose(path) else known
 
 
 def common_suffixes() -> str:

@@ -24,9 +24,11 @@ _SIGNATURE = re.compile(
 # Docutils has a directive of this name that sets CSS classes, which have other names.
 _PYTHON_CLASS = re.compile(r"\s*(?:[A-Z]|[\w.]*[.(])")
 _CODE = frozenset(
-    "doctest testcode testoutput productionlist prompt mermaid graphviz digraph graph ipython "
-    "jupyter-execute literalinclude-content uml plantuml".split()
+    "console doctest testcode testoutput productionlist prompt mermaid graphviz digraph graph "
+    "ipython jupyter-execute literalinclude-content uml plantuml".split()
 )
+_TYPED = re.compile(r"\s*(?:\$|>>>|C:\\)\s?\S")
+"""How lines begin that show what to type."""
 _DROPPED = frozenset(
     "index highlight currentmodule py:currentmodule module-author sectionauthor codeauthor "
     "tabularcolumns todolist default-domain literalinclude testsetup testcleanup program "
@@ -196,7 +198,7 @@ def _directive_nodes(state: Any, name: str, lines: Any, offset: int) -> list[Any
         return []
     if name == "toctree":
         return [_toctree_node(nodes, content, state.inliner.find)]
-    if name in _CODE:
+    if name in _CODE or (not argument and _TYPED.match(next(filter(str.strip, content), ""))):
         code = "\n".join([argument, *content]).strip("\n")
         return [nodes.literal_block(code, code)]
     if name == "code-tab":

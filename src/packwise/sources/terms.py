@@ -8,6 +8,7 @@ alone is such a name too, where a section has several.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ ANNOUNCED_WHOLE = 1000
 following ways:"): a passage holds both, and a list is what was asked for."""
 LONGEST_TARGET = 200
 """A line that links lead to names what follows, with all that may be written after the name."""
+_CAPTION = re.compile(r"(?:Figure|Fig|Table|Equation|Abbildung|Abb|Tabelle|Figura|Tabla)\.?\s*\d")
+"""How the caption of a figure or a table begins, which names no section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class Terms:
         are:") stay with it."""
         longest = LONGEST_TARGET if target else LONGEST_LABEL
         short = 0 < len(name) <= longest and name[-1] not in ".:;,!"
+        short = short and not _CAPTION.match(name)
         self._listed |= announced and not self._labels
         if short and not (self._open or self._listed or at - 1 in self._labels):
             self._labels[at] = name

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packwise.sources import jsonl
 from packwise.sources.ignore import BUILT_IN, FILES, IgnoreRules
-from packwise.sources.readers import SourceFile, readers, suffix
+from packwise.sources.readers import SourceFile, reader_for, suffix
 from packwise.sources.secrets import secret_in
 from packwise.sources.source_items import Problem, reason_of
 
@@ -102,7 +102,7 @@ class _Walker:
 
     def _add_file(self, entry: os.DirEntry[str], entry_id: str, corpus: Path | None) -> None:
         path = Path(entry.path)
-        reader = readers().get(suffix(entry.name))
+        reader = reader_for(path)
         if reader is None or reader.missing:
             named = "named like credentials" if secret_in(entry_id, "") else "no suffix"
             self.skipped[suffix(entry.name) or named] += 1
