@@ -937,7 +937,7 @@ who has been asked to see to that.
   Write the name of the licence on the lid, and send one dollar by post to the
 address below.
 
-                               A. Warden,
+                               A. Warden
                                The Box
 """
 
@@ -960,13 +960,20 @@ def test_a_licence_has_centred_titles_and_numbered_clauses(one, blocks):
     assert "You may put the box into a larger one" in document.text
 
 
+def test_capitals_are_a_heading_where_all_text_is_indented(one):
+    text = "   The box is to be closed at night, and opened in the morning.\n"
+    assert paths(one("a.txt", f"{text}\n   END OF TERMS\n\n{text}")) == ["", "END OF TERMS"]
+    assert paths(one("b.txt", f"{text[3:]}\n   END OF TERMS\n\n{text[3:]}")) == [""]
+
+
 def test_steps_and_indented_sentences_are_no_clauses(one):
-    steps = "1. Open Settings.\n\n2. Choose Network.\n\n3. Press the button twice. It blinks.\n"
+    steps = "1. Open Settings.\n\n2. Choose Network.\n\n3. Press Enter. It blinks three times.\n"
     assert paths(one("a.txt", steps)) == [""]
     quoted = "He said that it was the box with the letters in it, and then:\n\n"
     quoted += "        The letters are in the other box\n        that stands below the window\n"
     assert paths(one("b.txt", quoted)) == [""]
     assert paths(one("c.txt", quoted.rpartition("        ")[0])) == [""]
+    assert paths(one("d.txt", f"{quoted}\n{' ' * 18}It is never open on Sundays.\n")) == [""]
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ class _PlainReader:
             self._heading(alone, below - 1 + depth)
         elif number := self._heading_number(alone, following):
             self._heading(alone, 1 + number.count("."))
-        elif _IN_CAPITALS.fullmatch(alone):
+        elif _IN_CAPITALS.fullmatch(alone[min(indent_of(alone), self._usual_indent) :]):
             self._heading(alone, below)
         else:
             return False
