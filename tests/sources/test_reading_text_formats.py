@@ -5,6 +5,9 @@ import json
 
 import pytest
 
+from office_files import pdf
+from packwise.errors import SourceError
+
 
 @pytest.fixture
 def one(folder, opened):
@@ -927,6 +930,37 @@ def test_texts_may_be_packed_and_have_no_suffix(folder, opened):
     }
     # What is no documentation stays out.
     assert set(opened(folder({"LICENSE": text, "d.md": "x"}, "other")).documents) == {"d.md"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("box.pdf", pdf([(60, 700, 10, "The box opens with a key.")])),
+        ("box.csv", b"box,key\nred,brass\n"),
+        ("box.org", b"* Keys\n\nThe box opens with a key.\n"),
+        ("box.adoc", b"= Keys\n\nThe box opens with a key.\n"),
+        ("box.wiki", b"== Keys ==\n\nThe box opens with a key.\n"),
+        ("box.eml", b"Subject: Keys\nFrom: ann@example.org\n\nThe box opens with a key.\n"),
+        ("box.ipynb", b'{"cells": [{"cell_type": "code", "source": "box.open(key)"}]}'),
+    ],
+)
+def test_a_packed_file_of_any_format_is_read_as_the_plain_one_is(name, content, folder, opened):
+    plain = opened(folder({name: content})).documents[name]
+    packed = opened(folder({f"{name}.gz": gzip.compress(content)}, "packed"))
+    assert [*packed.documents] == [f"{name}.gz"]
+    found = packed.documents[f"{name}.gz"]
+    assert (found.text, found.sections) == (plain.text, plain.sections)
+
+
+def test_a_packed_pdf_that_is_cut_or_too_large_is_a_problem(folder, opened, monkeypatch):
+    monkeypatch.setattr("packwise.sources.files.FILE_LIMIT", 1 << 20)
+    whole = gzip.compress(pdf([(60, 700, 10, "The box opens with a key.")]))
+    files = {"large.pdf.gz": gzip.compress(bytes(2 << 20)), "cut.pdf.gz": whole[:-20]}
+    found = opened(folder(files)).items
+    with pytest.raises(SourceError, match=r"large\.pdf\.gz: holds more than 1 MiB"):
+        found["large.pdf.gz"].read()
+    with pytest.raises(SourceError, match=r"cut\.pdf\.gz: is not a whole gzip file"):
+        found["cut.pdf.gz"].read()
 
 
 def test_a_packed_text_that_is_cut_or_too_large_is_a_problem(folder, opened, monkeypatch):

@@ -74,6 +74,12 @@ class Reader:
         return self.accepts is None or bool(_loaded(self.accepts)(path))
 
     @property
+    def may_be_packed(self) -> bool:
+        """Whether gzipped files of these suffixes are read too: where a file is one document, and
+        is known by its name alone."""
+        return self.reads is not Reads.STREAM and self.accepts is None
+
+    @property
     def missing(self) -> bool:
         """Whether a library that it needs is not installed."""
         return not all(map(installed, self.needs))
@@ -121,13 +127,12 @@ GRAMMARS = {
 }
 """The module and the function of the tree-sitter grammar for each suffix."""
 
-_PACKED = ("", ".gz")
 _OF_SECTION = re.compile(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
 _MANUALS = tuple(
     f".{number}{kind}{packed}"
     for number in range(1, 10)
     for kind in ("", "p", "x")
-    for packed in _PACKED
+    for packed in ("", ".gz")
 )
 _PLAIN = re.compile(
     r"(?i)(?:install|hacking|contributing|upgrad(?:e|ing)|todo|manual|tutorial"
@@ -139,7 +144,7 @@ _PLAIN = re.compile(
 BUILT_IN = (
     Reader(
         "markdown",
-        (".md", ".markdown", ".md.gz"),
+        (".md", ".markdown"),
         Reads.TEXT,
         "packwise.sources.markdown:read",
         version="2",
@@ -147,7 +152,7 @@ BUILT_IN = (
     ),
     Reader(
         "html",
-        (".html", ".htm", ".html.gz"),
+        (".html", ".htm"),
         Reads.TEXT,
         "packwise.sources.html:read",
         version="3",
@@ -155,7 +160,7 @@ BUILT_IN = (
     ),
     Reader(
         "rst",
-        (".rst", ".rst.gz"),
+        (".rst",),
         Reads.TEXT,
         "packwise.sources.rst:read",
         version="2",
@@ -163,7 +168,7 @@ BUILT_IN = (
     ),
     Reader(
         "text",
-        (".txt", ".text", ".txt.gz"),
+        (".txt", ".text"),
         Reads.TEXT,
         "packwise.sources.plain_text:read",
         version="3",
@@ -220,7 +225,7 @@ BUILT_IN = (
     ),
     Reader(
         "info",
-        (".info", ".info.gz", *(f".info-{n}{packed}" for n in range(1, 100) for packed in _PACKED)),
+        (".info", *(f".info-{n}" for n in range(1, 100))),
         Reads.FILE,
         "packwise.sources.info_pages:read",
         version="2",
@@ -273,6 +278,8 @@ BUILT_IN = (
 def readers() -> Mapping[str, Reader]:
     """The reader of each suffix. Raises ``SourceError`` if another package's cannot be loaded."""
     found = {suffix: reader for reader in BUILT_IN for suffix in reader.suffixes}
+    packed = (reader for reader in BUILT_IN if reader.may_be_packed)
+    found |= {f"{suffix}.gz": reader for reader in packed for suffix in reader.suffixes}
     for entry in entry_points(group=GROUP):
         owner = entry.dist.name if entry.dist else entry.module
         try:
