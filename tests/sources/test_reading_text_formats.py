@@ -949,7 +949,8 @@ def test_a_packed_file_of_any_format_is_read_as_the_plain_one_is(name, content, 
     packed = opened(folder({f"{name}.gz": gzip.compress(content)}, "packed"))
     assert [*packed.documents] == [f"{name}.gz"]
     found = packed.documents[f"{name}.gz"]
-    assert (found.text, found.sections) == (plain.text, plain.sections)
+    assert (found.text, found.title) == (plain.text, plain.title)
+    assert found.sections == plain.sections
 
 
 def test_a_packed_pdf_that_is_cut_or_too_large_is_a_problem(folder, opened, monkeypatch):
