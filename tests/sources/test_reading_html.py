@@ -251,3 +251,31 @@ def test_the_forms_of_a_call_have_one_name(read):
     page = f"<h1>Plots</h1><dl>{plot}{described('line (x)', 'line (x, y)')}{described('bar')}</dl>"
     names = ["plot, h = plot", "line (x), line (x, y)", "bar"]
     assert [section.path[-1] for section in read("html", page).sections] == names
+
+
+def test_classes_of_paragraphs_mean_headings_and_code(read, blocks):
+    body = "<h1>Boxes</h1><p class=MsoHeading2>Keys</p><p>A key is brass.</p>"
+    body += "<p class=code>make key<br>make lock</p>"
+    body += "<p class=bold>1.2 Locks of\n brass</p><p>A lock is iron.</p>"
+    body += "<p><b>1.2.1 Rust</b></p><p>It is red.</p>"
+    document = read("html", page(body))
+    assert [section.path for section in document.sections] == [
+        ("Keys",),
+        ("1.2 Locks of brass",),
+        ("1.2 Locks of brass", "1.2.1 Rust"),
+    ]
+    assert ("code", "make key\nmake lock") in blocks(document)
+
+
+def test_a_bold_paragraph_that_has_no_number_is_a_label(read, blocks):
+    document = read("html", page("<p class=bold>Takes 1.2 kg</p><p>It is 1.2 m.</p>"))
+    assert [section.path for section in document.sections] == [()]
+    assert blocks(document) == [("text", "Takes 1.2 kg"), ("text", "It is 1.2 m.")]
+
+
+def test_the_numbers_of_paragraphs_are_no_text(read, blocks):
+    body = "<div><label><a href='#o8'>8</a></label><p id=o8>A key.</p></div>"
+    body += "<label>9</label><p>A box.</p><label><a href='b.html'>7</a></label>"
+    body += "<p>So.</p><label><a href='#o8'>Keys</a></label>"
+    texts = [text for _, text in blocks(read("html", page(body)))]
+    assert texts == ["A key.", "9", "A box.", "7", "So.", "Keys"]

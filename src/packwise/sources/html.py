@@ -17,6 +17,7 @@ from packwise.sources.html_content import (
     is_mark,
     is_navigation,
     is_pager,
+    is_place_number,
     may_be_navigation,
 )
 from packwise.sources.html_parser import parse
@@ -48,6 +49,12 @@ _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
 _BOLD = ("b", "strong")
 _CODE = ("code", "kbd", "samp", "tt")
+# What converters write instead of elements for headings, bold type and code.
+_HEADING_CLASS = re.compile(r"(?:mso)?h(?:eading)?[-_]?([1-6])")
+_BOLD_CLASSES = frozenset(("bold", "strong"))
+_CODE_CLASSES = frozenset("code programlisting screen verbatim sourcecode listing".split())
+_NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){1,4})\.? \S.{0,150}")
+"""The number and the name of a section: ``18.1 Using the examples``."""
 _FAR = 20
 """Elements around a paragraph that are looked at: a page may nest thousands."""
 _AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
@@ -121,8 +128,29 @@ def _is_named(node: LexborNode) -> bool:
     return all(child.tag not in _BLOCKS and child.tag not in _LISTS for child in node.iter())
 
 
+def _classes(node: LexborNode) -> list[str]:
+    return (node.attributes.get("class") or "").lower().split()
+
+
+def _is_bold(node: LexborNode) -> bool:
+    return _is_all(node, _BOLD) or not _BOLD_CLASSES.isdisjoint(_classes(node))
+
+
+def _heading_level(node: LexborNode) -> int:
+    """The level of a paragraph that is a heading by its class, or by bold type and a number such
+    as 18.1; 0 for others."""
+    for name in _classes(node):
+        if found := _HEADING_CLASS.fullmatch(name):
+            return int(found[1])
+    number = _NUMBERED.fullmatch(" ".join(node.text().split())) if _is_bold(node) else None
+    return 1 + number[1].count(".") if number else 0
+
+
 def _is_code(node: LexborNode) -> bool:
-    """Whether a paragraph is nothing but code of several words, and no part of a list or table."""
+    """Whether a paragraph is code by its class, or nothing but code of several words, and no part
+    of a list or table."""
+    if not _CODE_CLASSES.isdisjoint(_classes(node)):
+        return True
     if not _is_all(node, _CODE) or len(node.text().split()) == 1:
         return False
     around = node.parent
@@ -231,6 +259,8 @@ class _HtmlReader:
             return True
         if tag == "a" and (is_mark(node) or is_pager(node)):
             return True
+        if tag == "label" and is_place_number(node):
+            return True
         given = node.attributes
         if not given:
             return False
@@ -272,9 +302,13 @@ class _HtmlReader:
 
     def _enter_paragraph(self, node: LexborNode) -> None:
         self._break()
-        if self._inline.blank and _is_all(node, _BOLD):
+        if not self._inline.blank:
+            return
+        if self._cell is None and not self._heading and (level := _heading_level(node)):
+            self._add = partial(self._builder.heading, level)
+        elif _is_bold(node):
             self._add = self._builder.label
-        elif self._inline.blank and self._cell is None and _is_code(node):
+        elif self._cell is None and _is_code(node):
             self._add = lambda linked: self._builder.code(linked.text)
 
     def _enter_division(self, node: LexborNode) -> None:

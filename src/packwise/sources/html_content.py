@@ -64,10 +64,18 @@ def is_navigation(node: LexborNode) -> bool:
 
 def is_mark(node: LexborNode) -> bool:
     """Whether a link only marks a place of its own page, or leads to its top."""
-    if not (node.attributes.get("href") or "").startswith("#"):
-        return False
     text = node.text(strip=True)
-    return len(text) < 3 and not any(map(str.isalnum, text))
+    return _leads_to_own_page(node) and len(text) < 3 and not any(map(str.isalnum, text))
+
+
+def is_place_number(node: LexborNode) -> bool:
+    """Whether an element is only the number of a paragraph, which is a link to it."""
+    link = node.css_first("a[href]")
+    return link is not None and _leads_to_own_page(link) and node.text(strip=True).isdecimal()
+
+
+def _leads_to_own_page(link: LexborNode) -> bool:
+    return (link.attributes.get("href") or "").startswith("#")
 
 
 def is_pager(node: LexborNode) -> bool:

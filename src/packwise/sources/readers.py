@@ -155,7 +155,7 @@ BUILT_IN = (
         (".html", ".htm"),
         Reads.TEXT,
         "packwise.sources.html:read",
-        version="3",
+        version="4",
         lines=True,
     ),
     Reader(
@@ -195,7 +195,7 @@ BUILT_IN = (
     Reader("pptx", (".pptx", ".pptm"), Reads.FILE, "packwise.sources.pptx:read", version="2"),
     Reader("xlsx", (".xlsx", ".xlsm"), Reads.FILE, "packwise.sources.xlsx:read", version="4"),
     Reader("csv", (".csv", ".tsv"), Reads.FILE, "packwise.sources.csv_rows:read", version="4"),
-    Reader("epub", (".epub",), Reads.FILE, "packwise.sources.epub:read", version="2"),
+    Reader("epub", (".epub",), Reads.FILE, "packwise.sources.epub:read", version="3"),
     Reader("odt", (".odt",), Reads.FILE, "packwise.sources.odt:read"),
     Reader("notebook", (".ipynb",), Reads.TEXT, "packwise.sources.notebook:read", version="2"),
     Reader(
@@ -235,6 +235,7 @@ BUILT_IN = (
         (".wiki", ".mediawiki"),
         Reads.TEXT,
         "packwise.sources.wikitext:read",
+        version="2",
         lines=True,
     ),
     Reader(
