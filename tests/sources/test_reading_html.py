@@ -279,3 +279,11 @@ def test_the_numbers_of_paragraphs_are_no_text(read, blocks):
     body += "<p>So.</p><label><a href='#o8'>Keys</a></label>"
     texts = [text for _, text in blocks(read("html", page(body)))]
     assert texts == ["A key.", "9", "A box.", "7", "So.", "Keys"]
+
+
+def test_empty_elements_of_xhtml_do_not_swallow_what_follows(read, blocks):
+    head = "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title/>"
+    head += "<script src='a.js' data-x='1/2'/></head>"
+    body = "<body><p><a id='k'/>A key.<br/>It is brass.</p><div/><p>A <a href='b/'>box</a>.</p>"
+    document = read("html", f"{head}{body}</body></html>")
+    assert blocks(document) == [("text", "A key.\nIt is brass."), ("text", "A box.")]

@@ -978,3 +978,30 @@ def test_a_packed_text_that_is_cut_or_too_large_is_a_problem(folder, opened, mon
     assert "is not a whole gzip file" in reasons["cut.txt.gz"]
     assert "is not a whole gzip file" in reasons["other.txt.gz"]
     assert list(found.documents) == ["good.txt"]
+
+
+@pytest.mark.parametrize("above", ["[source,sh]", ".Open it now"])
+def test_what_is_said_of_a_block_of_asciidoc_is_no_title_of_it(above, one, blocks):
+    line = "-" * len(above)
+    document = one(
+        "box.adoc", f"= Box\n\nRun this.\n\n{above}\n{line}\nbox open\n{line}\n\nDone.\n"
+    )
+    assert paths(document) == [""]
+    assert ("code", "box open") in blocks(document)
+    assert blocks(document)[-1] == ("text", "Done.")
+
+
+def test_signs_around_literal_text_of_asciidoc_are_not_shown(one):
+    document = one("box.adoc", "= Box\n\nThe +force+ argument of C++, 1 + 2 + 3 and +5 or + 6.\n")
+    assert document.text.strip().endswith("The force argument of C++, 1 + 2 + 3 and +5 or + 6.")
+
+
+def test_cells_that_only_set_up_a_notebook_are_left_out(one, blocks):
+    sources = [
+        "%matplotlib inline\n%load_ext autoreload",
+        "%matplotlib inline\nopen(box)",
+        "%%time\nrun()",
+    ]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    document = one("box.ipynb", json.dumps({"cells": cells}))
+    assert blocks(document) == [("code", sources[1]), ("code", sources[2])]
