@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -221,7 +221,7 @@ def _load(
 
 
 @contextmanager
-def _plain(file: SourceFile) -> Iterator[SourceFile]:
+def _plain(file: SourceFile) -> Generator[SourceFile]:
     """The file as its reader opens it: a gzipped one unpacked into a temporary folder."""
     if file.path.suffix.lower() != ".gz":
         yield file
