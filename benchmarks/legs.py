@@ -12,9 +12,10 @@ Of a set with more than ``--most`` questions those at even steps are asked.
 
 With ``--documentation``, packs of real documentation are built in that folder as
 ``documentation.py`` does; their rows have the mean reciprocal rank of the first of ten passages
-that holds the answer. ``--parts`` takes other projects of ``documentation.py``, as ``third`` for
-its ``--third``. With ``--tatqa``, all documents of TAT-QA are one pack in that folder, and the one
-that a question was written for is relevant (``PACKWISE_DATA`` is the folder of ``tatqa``).
+that holds the answer, and one row has the questions of all. ``--parts`` takes other projects of
+``documentation.py``, as ``third`` for its ``--third``. With ``--tatqa``, all documents of TAT-QA
+are one pack in that folder, and the one that a question was written for is relevant
+(``PACKWISE_DATA`` is the folder of ``tatqa``).
 ``PACKWISE_EMBEDDER`` chooses the embedder.
 """
 
@@ -41,7 +42,6 @@ from packwise.library import Library
 from packwise.models.embedder import load_embedder
 from packwise.retrieval.profile import load_profile
 from packwise.settings import Settings
-from packwise.stores.base import Store
 from packwise.stores.locate import open_store
 
 DEPTH = 10
@@ -87,14 +87,19 @@ def main() -> None:
         sys.stdout.flush()
     if given.documentation is not None:
         given.documentation.mkdir(parents=True, exist_ok=True)
+        pooled: dict[str, dict[str, float]] = {variant: {} for variant in VARIANTS}
         for part in given.parts:
             for tree, (requirement, inside) in documentation.PARTS.get(
                 part, documentation.TREES
             ).items():
                 place = documentation.pack(tree, requirement, inside, given.documentation)
                 questions = documentation.QUESTIONS / part / f"{tree}.jsonl"
-                sys.stdout.write(documentation_row(tree, place, questions))
+                found = documentation_scores(place, questions)
+                sys.stdout.write(shown(tree, found, probed(place)))
                 sys.stdout.flush()
+                for variant, own in found.items():
+                    pooled[variant] |= {f"{tree} {id}": score for id, score in own.items()}
+        sys.stdout.write(shown("all of these", pooled, " | "))
     if given.tatqa is not None:
         sys.stdout.write(tatqa_row(given.tatqa, given.most, known[given.metric]))
 
@@ -107,7 +112,7 @@ def row(dataset: DataSet, metric: Metric) -> str:
         ranker = library_ranker(library, mode=mode, graph="off")
         return run(dataset, ranker, DEPTH, [metric]).scores[metric]
 
-    return figures(dataset.name, place, scores)
+    return shown(dataset.name, measured(place, scores), probed(place))
 
 
 def tatqa_row(folder: Path, most: int, metric: Metric) -> str:
@@ -124,11 +129,11 @@ def tatqa_row(folder: Path, most: int, metric: Metric) -> str:
             found[row["id"]] = metric.score(ranked, {f"{row['document']}.md": 1})
         return found
 
-    return figures("tatqa", place, scores)
+    return shown("tatqa", measured(place, scores), probed(place))
 
 
-def documentation_row(tree: str, place: str, path: Path) -> str:
-    """The figures of one tree of documentation."""
+def documentation_scores(place: str, path: Path) -> dict[str, Scores]:
+    """The scores of every variant on one tree of documentation."""
     asked = [question for question in read_questions(path) if question.holds]
 
     def scores(library: Library, mode: Mode) -> Scores:
@@ -139,11 +144,11 @@ def documentation_row(tree: str, place: str, path: Path) -> str:
             found[question.id] = 1.0 / (1 + right.index(True)) if any(right) else 0.0
         return found
 
-    return figures(tree, place, scores)
+    return measured(place, scores)
 
 
-def figures(name: str, place: str, scores: Callable[[Library, Mode], Scores]) -> str:
-    """One row: the scores of every variant, and the default beside the better leg."""
+def measured(place: str, scores: Callable[[Library, Mode], Scores]) -> dict[str, Scores]:
+    """The scores of every variant on one pack."""
     base = Settings.load()
     embedder = Remembering(load_embedder(base.embedder, base))
     found: dict[str, Scores] = {}
@@ -152,17 +157,21 @@ def figures(name: str, place: str, scores: Callable[[Library, Mode], Scores]) ->
         used = Settings.load(query_cache=0, **settings)
         with kind(open_store(place), settings=used, embedder=embedder) as library:
             found[variant] = scores(library, mode)
+    return found
+
+
+def shown(name: str, found: Mapping[str, Scores], legs: str) -> str:
+    """One row: the scores of every variant, and the default beside the better leg."""
     better = max(found["keyword"], found["vector"], key=lambda leg: mean(leg.values()))
     change = compare(found["default"], better).interval_text()
-    with open_store(place) as store:
-        legs = probed(store)
-    shown = " | ".join(f"{mean(one.values()):.3f}" for one in found.values())
-    return f"| {name} | {len(better)} | {shown} | {change} | {legs} |\n"
+    scores = " | ".join(f"{mean(one.values()):.3f}" for one in found.values())
+    return f"| {name} | {len(better)} | {scores} | {change} | {legs} |\n"
 
 
-def probed(store: Store) -> str:
+def probed(place: str) -> str:
     """What the build measured, in two cells."""
-    profile = load_profile(store.info())
+    with open_store(place) as store:
+        profile = load_profile(store.info())
     legs = profile.legs("") if profile else None
     return f"{legs.probes} | {legs.vector:.2f}, {legs.keyword:.2f}" if legs else "0 | "
 

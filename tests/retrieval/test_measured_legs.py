@@ -126,6 +126,15 @@ def test_a_question_closer_than_the_stores_own_sentences_is_answered_by_meaning(
     assert weights[3] < 0.05
 
 
+def test_a_question_with_a_number_is_answered_by_words():
+    profile = Profile("v", {"": LEGS})
+    asked = ("What was the revenue in 2019?", "What was the revenue?")
+    shares = [leg_weights(q, Settings.load({}), profile=profile).after(0.7).keyword for q in asked]
+    with_number, without = (math.log(share / (1 - share)) for share in shares)
+    assert without == pytest.approx(-0.7)
+    assert with_number - without == pytest.approx(0.7)
+
+
 def test_configured_weights_shift_the_measured_ones():
     more = MeasuredWeights().weights(LEGS, 0.7, Weights(0.3, 0.7))
     assert more.keyword > MeasuredWeights().weights(LEGS, 0.7, USUAL).keyword

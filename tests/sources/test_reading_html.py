@@ -273,3 +273,39 @@ def test_the_caption_of_a_figure_names_no_section_and_is_said_once(read, blocks)
     assert blocks(document) == [("text", "Figure 3.2. The box"), ("text", said)]
     assert [section.path for section in document.sections] == [()]
     assert blocks(read("html", page(image))) == [("text", "The box")]
+
+
+def test_classes_of_paragraphs_mean_headings_and_code(read, blocks):
+    body = "<h1>Boxes</h1><p class=MsoHeading2>Keys</p><p>A key is brass.</p>"
+    body += "<p class=code>make key<br>make lock</p>"
+    body += "<p class=bold>1.2 Locks of\n brass</p><p>A lock is iron.</p>"
+    body += "<p><b>1.2.1 Rust</b></p><p>It is red.</p>"
+    document = read("html", page(body))
+    assert [section.path for section in document.sections] == [
+        ("Keys",),
+        ("1.2 Locks of brass",),
+        ("1.2 Locks of brass", "1.2.1 Rust"),
+    ]
+    assert ("code", "make key\nmake lock") in blocks(document)
+
+
+def test_a_bold_paragraph_that_has_no_number_is_a_label(read, blocks):
+    document = read("html", page("<p class=bold>Takes 1.2 kg</p><p>It is 1.2 m.</p>"))
+    assert [section.path for section in document.sections] == [()]
+    assert blocks(document) == [("text", "Takes 1.2 kg"), ("text", "It is 1.2 m.")]
+
+
+def test_the_numbers_of_paragraphs_are_no_text(read, blocks):
+    body = "<div><label><a href='#o8'>8</a></label><p id=o8>A key.</p></div>"
+    body += "<label>9</label><p>A box.</p><label><a href='b.html'>7</a></label>"
+    body += "<p>So.</p><label><a href='#o8'>Keys</a></label>"
+    texts = [text for _, text in blocks(read("html", page(body)))]
+    assert texts == ["A key.", "9", "A box.", "7", "So.", "Keys"]
+
+
+def test_empty_elements_of_xhtml_do_not_swallow_what_follows(read, blocks):
+    head = "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title/>"
+    head += "<script src='a.js' data-x='1/2'/></head>"
+    body = "<body><p><a id='k'/>A key.<br/>It is brass.</p><div/><p>A <a href='b/'>box</a>.</p>"
+    document = read("html", f"{head}{body}</body></html>")
+    assert blocks(document) == [("text", "A key.\nIt is brass."), ("text", "A box.")]

@@ -234,3 +234,21 @@ a = b
 def test_unclosed_code_of_a_wiki_is_read_in_linear_time(folder, opened):
     text = "{{{\n" * 100_000 + "<<code x|" * 50_000
     assert opened(folder({"q.wiki": text, "b.md": "x"})).documents["b.md"].text == "x"
+
+
+def test_markdown_in_a_file_of_a_wiki_is_read_as_markdown(folder, opened, blocks):
+    fenced = "Start it:\n\n```\nbox open \\\n  --key 4\n```\n"
+    linked = "See [the box](https://example.org/box).\n"
+    files = {"a.wiki": fenced, "b.wiki": linked, "c.wiki": f"== Box ==\n\n{linked}"}
+    found = opened(folder(files)).documents
+    assert blocks(found["a.wiki"])[1] == ("code", "box open \\\n  --key 4")
+    assert found["b.wiki"].text.strip() == "See the box."
+    assert [section.path for section in found["c.wiki"].sections] == [("Box",)]
+
+
+def test_an_mbox_may_be_one_message_as_it_was_sent(folder, opened):
+    sent = "Return-Path: <ann@x>\nMessage-ID: <1@x>\nSubject: Keys\n\nThe key is brass.\n"
+    assert not opened(folder({"notes.mbox": "Some notes: none\n"}, "other")).items
+    document = opened(folder({"one.mbox": sent})).documents["one.mbox/1@x"]
+    assert document.title == "Keys"
+    assert "The key is brass." in document.text

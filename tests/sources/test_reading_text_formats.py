@@ -5,6 +5,9 @@ import json
 
 import pytest
 
+from office_files import pdf
+from packwise.errors import SourceError
+
 
 @pytest.fixture
 def one(folder, opened):
@@ -1011,6 +1014,38 @@ def test_texts_may_be_packed_and_have_no_suffix(folder, opened):
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("box.pdf", pdf([(60, 700, 10, "The box opens with a key.")])),
+        ("box.csv", b"box,key\nred,brass\n"),
+        ("box.org", b"* Keys\n\nThe box opens with a key.\n"),
+        ("box.adoc", b"= Keys\n\nThe box opens with a key.\n"),
+        ("box.wiki", b"== Keys ==\n\nThe box opens with a key.\n"),
+        ("box.eml", b"Subject: Keys\nFrom: ann@example.org\n\nThe box opens with a key.\n"),
+        ("box.ipynb", b'{"cells": [{"cell_type": "code", "source": "box.open(key)"}]}'),
+    ],
+)
+def test_a_packed_file_of_any_format_is_read_as_the_plain_one_is(name, content, folder, opened):
+    plain = opened(folder({name: content})).documents[name]
+    packed = opened(folder({f"{name}.gz": gzip.compress(content)}, "packed"))
+    assert [*packed.documents] == [f"{name}.gz"]
+    found = packed.documents[f"{name}.gz"]
+    assert (found.text, found.title) == (plain.text, plain.title)
+    assert found.sections == plain.sections
+
+
+def test_a_packed_pdf_that_is_cut_or_too_large_is_a_problem(folder, opened, monkeypatch):
+    monkeypatch.setattr("packwise.sources.files.FILE_LIMIT", 1 << 20)
+    whole = gzip.compress(pdf([(60, 700, 10, "The box opens with a key.")]))
+    files = {"large.pdf.gz": gzip.compress(bytes(2 << 20)), "cut.pdf.gz": whole[:-20]}
+    found = opened(folder(files)).items
+    with pytest.raises(SourceError, match=r"large\.pdf\.gz: holds more than 1 MiB"):
+        found["large.pdf.gz"].read()
+    with pytest.raises(SourceError, match=r"cut\.pdf\.gz: is not a whole gzip file"):
+        found["cut.pdf.gz"].read()
+
+
 def test_a_packed_text_that_is_cut_or_too_large_is_a_problem(folder, opened, monkeypatch):
     monkeypatch.setattr("packwise.sources.decoding.SIZE_LIMIT", 1 << 20)
     files = {
@@ -1025,3 +1060,30 @@ def test_a_packed_text_that_is_cut_or_too_large_is_a_problem(folder, opened, mon
     assert "is not a whole gzip file" in reasons["cut.txt.gz"]
     assert "is not a whole gzip file" in reasons["other.txt.gz"]
     assert list(found.documents) == ["good.txt"]
+
+
+@pytest.mark.parametrize("above", ["[source,sh]", ".Open it now"])
+def test_what_is_said_of_a_block_of_asciidoc_is_no_title_of_it(above, one, blocks):
+    line = "-" * len(above)
+    document = one(
+        "box.adoc", f"= Box\n\nRun this.\n\n{above}\n{line}\nbox open\n{line}\n\nDone.\n"
+    )
+    assert paths(document) == [""]
+    assert ("code", "box open") in blocks(document)
+    assert blocks(document)[-1] == ("text", "Done.")
+
+
+def test_signs_around_literal_text_of_asciidoc_are_not_shown(one):
+    document = one("box.adoc", "= Box\n\nThe +force+ argument of C++, 1 + 2 + 3 and +5 or + 6.\n")
+    assert document.text.strip().endswith("The force argument of C++, 1 + 2 + 3 and +5 or + 6.")
+
+
+def test_cells_that_only_set_up_a_notebook_are_left_out(one, blocks):
+    sources = [
+        "%matplotlib inline\n%load_ext autoreload",
+        "%matplotlib inline\nopen(box)",
+        "%%time\nrun()",
+    ]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    document = one("box.ipynb", json.dumps({"cells": cells}))
+    assert blocks(document) == [("code", sources[1]), ("code", sources[2])]

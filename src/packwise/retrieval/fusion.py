@@ -3,8 +3,9 @@
 A store that was measured when it was built (``retrieval/profile.py``) says how far the cosines of
 its embedder spread and whether the embedder reads its documents; that sets the weights. A question
 that comes closer to a passage than the store's own sentences do is a paraphrase, and the vector leg
-counts more. In a store that was not measured, the intent of the question sets the weights
-(docs/search.md).
+counts more. A question that holds a number is answered where the number is, and embedders hardly
+tell numbers apart: the keyword leg counts more. In a store that was not measured, the intent of the
+question sets the weights (docs/search.md).
 
 ``combined`` is absolute: cosine clipped to 0..1 and BM25 over the highest BM25 this question
 can reach, averaged by weight. It does not depend on what else was found, so it can be compared
@@ -65,6 +66,7 @@ class MeasuredWeights:
                   gains per factor e: the embedder does not read these documents
     closer        log-odds it loses per standard deviation that the best cosine of a question lies
                   above the usual one of the store's own sentences
+    number        log-odds it gains if the question holds a number
     most          the highest share of the keyword leg
     """
 
@@ -74,13 +76,17 @@ class MeasuredWeights:
     ahead: float = 0.5
     lead: float = 4.0
     closer: float = 0.6
+    number: float = 0.7
     most: float = 0.85
 
-    def weights(self, legs: LegProfile, best_cosine: float, configured: Weights) -> Weights:
+    def weights(
+        self, legs: LegProfile, best_cosine: float, configured: Weights, *, number: bool = False
+    ) -> Weights:
         """The weights for a question. Configured weights other than 0.7 and 0.3 shift them."""
         odds = self.usual + self.scale * math.log(legs.scale / self.usual_spread)
         odds += self.lead * max(0.0, legs.keyword_lead - self.ahead)
         odds -= self.closer * max(0.0, (best_cosine - legs.best) / legs.spread)
+        odds += self.number if number else 0.0
         odds += math.log(max(configured.keyword, 0.01) / max(configured.vector, 0.01))
         odds -= math.log(0.3 / 0.7)
         keyword = min(self.most, 1.0 / (1.0 + math.exp(-odds)))
@@ -93,6 +99,7 @@ class LegWeights:
 
     ``legs`` is what was measured in the store for the question's language, if anything was, and
     ``configured`` the weights of the settings. ``intent`` is ``None`` if they are not adapted.
+    ``number`` says whether the question holds one.
     """
 
     intent: Intent | None
@@ -100,12 +107,15 @@ class LegWeights:
     k_base: int
     legs: LegProfile | None = None
     configured: Weights = field(default_factory=lambda: Weights(0.7, 0.3))
+    number: bool = False
 
     def after(self, best_cosine: float) -> Weights:
         """The weights once the vector leg has found its best passage."""
         if self.legs is None:
             return self.weights
-        return MeasuredWeights().weights(self.legs, best_cosine, self.configured)
+        return MeasuredWeights().weights(
+            self.legs, best_cosine, self.configured, number=self.number
+        )
 
 
 def leg_weights(
@@ -124,6 +134,7 @@ def leg_weights(
         settings.k_base + more_candidates,
         profile.legs(lang.partition(" ")[0]) if profile else None,
         weights,
+        any(map(str.isdecimal, question)),
     )
 
 

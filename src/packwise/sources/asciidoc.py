@@ -27,9 +27,8 @@ def _write_asciidoc(inline: TextBuilder, found: re.Match[str]) -> None:
     elif found["words"]:
         inline.write(f'"{found["words"]}"')
     else:
-        inline.write(
-            found["literal"] or found["strong"] or found["emphasis"] or found["quoted"] or ""
-        )
+        names = ("literal", "plain", "strong", "emphasis", "quoted")
+        inline.write(next((found[name] for name in names if found[name]), ""))
 
 
 _ASCIIDOC_INLINE = Inline(
@@ -42,6 +41,7 @@ _ASCIIDOC_INLINE = Inline(
         r"|\[\[[^\]\n]{1,100}\]\]|\(\(\([^()\n]{1,200}\)\)\)"
         r"|``(?P<words>[^`'\n]{1,200})''"
         r"|`{1,2}\+?(?P<literal>[^`\n]{1,500}?)\+?`{1,2}"
+        r"|(?<![\w+])\+(?P<plain>[^\s+](?:[^+\n]{0,200}[^\s+])?)\+(?![\w+])"
         r"|(?<![\w'])'(?P<quoted>[\w-][^'\n]{0,80})'(?![\w'])"
         r"|(?<![\w*])\*{1,2}(?P<strong>[^\s*][^*\n]{0,300})\*{1,2}(?!\w)"
         r"|(?<![\w_])_{1,2}(?P<emphasis>[^\s_][^_\n]{0,300})_{1,2}(?!\w)"
@@ -232,10 +232,13 @@ class _AsciiDoc(LineReader):
         super().end_paragraph()
 
     def _underlined(self, line: str) -> bool:
-        """Whether the next line makes a title of this one."""
+        """Whether the next line makes a title of this one, and does not begin the block that
+        ``[source,sh]`` or ``.Example`` says something of."""
         below = self.lines[self.at].rstrip() if self.at < len(self.lines) else ""
         adorned = below[:1] in ("=", "-", "~", "^", "+") and below == below[0] * len(below)
-        return adorned and len(below) > 2 and abs(len(below) - len(line)) <= 2 and line[0] != " "
+        return (
+            adorned and len(below) > 2 and abs(len(below) - len(line)) <= 2 and line[0] not in " .["
+        )
 
     def _read_table(self, fence: str) -> None:
         lines = self.until(lambda end: end == fence)

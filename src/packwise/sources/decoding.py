@@ -7,6 +7,7 @@ import gzip
 import re
 import stat
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from packwise.errors import SourceError
@@ -15,6 +16,8 @@ from packwise.sources.linked_text import clean
 
 SIZE_LIMIT = 64 << 20
 """The most bytes in a file that is one document; a larger file is a problem."""
+
+_BLOCK = 1 << 20
 
 _NOT_TEXT_SHARE = 0.10
 """A file with a larger share of unreadable bytes than this is not text."""
@@ -45,14 +48,27 @@ def file_bytes(path: Path) -> bytes:
     if path.suffix.lower() != ".gz":
         with path.open("rb") as file:
             return file.read(SIZE_LIMIT)
+    return b"".join(_unpacked(path, SIZE_LIMIT))
+
+
+def unpack(path: Path, target: Path, limit: int) -> None:
+    """Write what a gzipped file holds. Raises ``SourceError`` with the bare reason if it is
+    damaged, or holds more bytes than the limit."""
+    with target.open("xb") as plain:
+        plain.writelines(_unpacked(path, limit))
+
+
+def _unpacked(path: Path, limit: int) -> Iterator[bytes]:
+    left = limit
     try:
         with gzip.open(path) as packed:
-            raw = packed.read(SIZE_LIMIT + 1)
+            while block := packed.read(_BLOCK):
+                left -= len(block)
+                if left < 0:
+                    raise SourceError(f"holds more than {limit >> 20} MiB")
+                yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise SourceError(f"is not a whole gzip file ({error})") from error
-    if len(raw) > SIZE_LIMIT:
-        raise SourceError(f"holds more than {SIZE_LIMIT >> 20} MiB")
-    return raw
 
 
 def is_prose(path: Path) -> bool:

@@ -284,7 +284,7 @@ def _folded(text: str) -> str:
 
 def _title_from_path(document_id: str) -> str:
     """A readable title from a path: ``guide/getting_started.md`` becomes Getting started."""
-    path = PurePosixPath(document_id)
+    path = PurePosixPath(document_id.removesuffix(".gz"))
     stem = path.stem
     if stem.lower() in _NAMELESS and path.parent.name:
         stem = path.parent.name

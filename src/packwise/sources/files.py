@@ -6,15 +6,17 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from packwise.documents import Document
 from packwise.errors import SourceError
 from packwise.sources import front_matter, jsonl
-from packwise.sources.decoding import check_size, decode, file_bytes
+from packwise.sources.decoding import check_size, decode, file_bytes, unpack
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.line_places import line_places
 from packwise.sources.links import LinkResolver
@@ -194,7 +196,8 @@ def _load(
     try:
         if file.reader.reads is Reads.FILE:
             builder = DocumentBuilder()
-            file.reader.load()(builder, file)
+            with _plain(file) as opened:
+                file.reader.load()(builder, opened)
         else:
             text, _ = decode(file_bytes(file.path), html=file.reader.format == "html")
             reader = file.reader
@@ -216,6 +219,18 @@ def _load(
     tagged = file.reader.format == "html"
     source, _ = decode(file_bytes(file.path), html=tagged)
     return replace(document, places=line_places(source, document.text, tagged=tagged))
+
+
+@contextmanager
+def _plain(file: SourceFile) -> Generator[SourceFile]:
+    """The file as its reader opens it: a gzipped one unpacked into a temporary folder."""
+    if file.path.suffix.lower() != ".gz":
+        yield file
+        return
+    with TemporaryDirectory(prefix="packwise-") as folder:
+        place = Path(folder, file.path.stem)
+        unpack(file.path, place, FILE_LIMIT)
+        yield replace(file, path=place)
 
 
 def parse(format: str, text: str) -> DocumentBuilder:

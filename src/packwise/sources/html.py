@@ -13,11 +13,14 @@ from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.html_content import (
     MOST_CHECKED,
     content_of,
+    is_in_box,
     is_index,
     is_mark,
     is_navigation,
     is_pager,
+    is_place_number,
     may_be_navigation,
+    shown_instead,
 )
 from packwise.sources.html_parser import parse
 from packwise.sources.linked_text import LinkedText, TextBuilder
@@ -42,19 +45,23 @@ _BLOCKS = frozenset(
     "figure footer form header hgroup hr html legend main p section summary table tbody td tfoot "
     "th thead tr".split()
 )
-_BOXES = frozenset("note warning tip caution important admonition danger hint attention".split())
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
 _BOLD = ("b", "strong")
 _CODE = ("code", "kbd", "samp", "tt")
+# What converters write instead of elements for headings, bold type and code.
+_HEADING_CLASS = re.compile(r"(?:mso)?h(?:eading)?[-_]?([1-6])")
+_BOLD_CLASSES = frozenset(("bold", "strong"))
+_CODE_CLASSES = frozenset("code programlisting screen verbatim sourcecode listing".split())
+_NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){1,4})\.? \S.{0,150}")
+"""The number and the name of a section: ``18.1 Using the examples``."""
 _FAR = 20
 """Elements around a paragraph that are looked at: a page may nest thousands."""
 _AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
 _WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
-_FIGURE_DEPTH = 5
 _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
@@ -122,8 +129,29 @@ def _is_named(node: LexborNode) -> bool:
     return all(child.tag not in _BLOCKS and child.tag not in _LISTS for child in node.iter())
 
 
+def _classes(node: LexborNode) -> list[str]:
+    return (node.attributes.get("class") or "").lower().split()
+
+
+def _is_bold(node: LexborNode) -> bool:
+    return _is_all(node, _BOLD) or not _BOLD_CLASSES.isdisjoint(_classes(node))
+
+
+def _heading_level(node: LexborNode) -> int:
+    """The level of a paragraph that is a heading by its class, or by bold type and a number such
+    as 18.1; 0 for others."""
+    for name in _classes(node):
+        if found := _HEADING_CLASS.fullmatch(name):
+            return int(found[1])
+    number = _NUMBERED.fullmatch(" ".join(node.text().split())) if _is_bold(node) else None
+    return 1 + number[1].count(".") if number else 0
+
+
 def _is_code(node: LexborNode) -> bool:
-    """Whether a paragraph is nothing but code of several words, and no part of a list or table."""
+    """Whether a paragraph is code by its class, or nothing but code of several words, and no part
+    of a list or table."""
+    if not _CODE_CLASSES.isdisjoint(_classes(node)):
+        return True
     if not _is_all(node, _CODE) or len(node.text().split()) == 1:
         return False
     around = node.parent
@@ -167,7 +195,7 @@ class _HtmlReader:
             "dd": self._enter_definition,
             "a": lambda node: self._text.open_link(node.attributes.get("href") or ""),
             "br": self._enter_break,
-            "img": lambda node: self._write(_shown_instead(node)),
+            "img": lambda node: self._write(shown_instead(node)),
             "li": lambda node: self._at_item(builder.open_item),
             "pre": self._enter_code,
             "table": self._enter_table,
@@ -232,6 +260,8 @@ class _HtmlReader:
             return True
         if tag == "a" and (is_mark(node) or is_pager(node)):
             return True
+        if tag == "label" and is_place_number(node):
+            return True
         given = node.attributes
         if not given:
             return False
@@ -273,9 +303,13 @@ class _HtmlReader:
 
     def _enter_paragraph(self, node: LexborNode) -> None:
         self._break()
-        if self._inline.blank and _is_all(node, _BOLD):
+        if not self._inline.blank:
+            return
+        if self._cell is None and not self._heading and (level := _heading_level(node)):
+            self._add = partial(self._builder.heading, level)
+        elif _is_bold(node):
             self._add = self._builder.label
-        elif self._inline.blank and self._cell is None and _is_code(node):
+        elif self._cell is None and _is_code(node):
             self._add = lambda linked: self._builder.code(linked.text)
 
     def _enter_division(self, node: LexborNode) -> None:
@@ -310,7 +344,7 @@ class _HtmlReader:
 
     def _is_box_title(self, node: LexborNode) -> bool:
         """Whether a heading only says that a box is a note or a warning."""
-        return _is_in_box(node) and len(node.text(strip=True)) < 20
+        return is_in_box(node) and len(node.text(strip=True)) < 20
 
     def _leave_heading(self) -> None:
         if not self._heading:
@@ -369,7 +403,7 @@ class _HtmlReader:
         self._break()
         # A query also matches the element it starts from, so it starts from the children.
         layout = any(child.css_first(_LAYOUT) is not None for child in node.iter())
-        layout = layout or _is_in_box(node)  # An icon beside the text of a note.
+        layout = layout or is_in_box(node)  # An icon beside the text of a note.
         if self._rows is None and not self._heading and not layout:
             self._flush()
             self._rows = []
@@ -403,25 +437,3 @@ class _HtmlReader:
             self._cell = None
         else:
             self._break()
-
-
-def _is_in_box(node: LexborNode) -> bool:
-    """Whether an element is what a note or a warning holds."""
-    box = node.parent.attributes.get("class") if node.parent else ""
-    return not _BOXES.isdisjoint((box or "").split())
-
-
-def _shown_instead(image: LexborNode) -> str:
-    """The text for an image, unless it says no more than the caption of its figure, or is the icon
-    of a note."""
-    text = image.attributes.get("alt") or ""
-    if text.strip("[] ").lower() in _BOXES:
-        return ""
-    around = image.parent
-    for _ in range(_FIGURE_DEPTH):
-        if around is None:
-            break
-        if "figure" in (around.attributes.get("class") or "").split() or around.tag == "figure":
-            return "" if text in around.text() else text
-        around = around.parent
-    return text

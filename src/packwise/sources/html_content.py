@@ -1,4 +1,4 @@
-"""Which part of an HTML page is its content, and what in it is navigation."""
+"""Which part of an HTML page is its content, and what in it is navigation, a note or an icon."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ _LIKELY_CONTENT = (
     "[itemprop=articleBody], div.body, div.document, .rst-content, .markdown-body, "
     "#mw-content-text, .entry-content, .post-content, #content, #main-content"
 )
+_BOXES = frozenset("note warning tip caution important admonition danger hint attention".split())
+_FIGURE_DEPTH = 5
 
 
 def content_of(page: LexborHTMLParser) -> LexborNode | None:
@@ -64,10 +66,18 @@ def is_navigation(node: LexborNode) -> bool:
 
 def is_mark(node: LexborNode) -> bool:
     """Whether a link only marks a place of its own page, or leads to its top."""
-    if not (node.attributes.get("href") or "").startswith("#"):
-        return False
     text = node.text(strip=True)
-    return len(text) < 3 and not any(map(str.isalnum, text))
+    return _leads_to_own_page(node) and len(text) < 3 and not any(map(str.isalnum, text))
+
+
+def is_place_number(node: LexborNode) -> bool:
+    """Whether an element is only the number of a paragraph, which is a link to it."""
+    link = node.css_first("a[href]")
+    return link is not None and _leads_to_own_page(link) and node.text(strip=True).isdecimal()
+
+
+def _leads_to_own_page(link: LexborNode) -> bool:
+    return (link.attributes.get("href") or "").startswith("#")
 
 
 def is_pager(node: LexborNode) -> bool:
@@ -101,3 +111,25 @@ def _own_text(node: LexborNode) -> int:
 
 def _link_text(node: LexborNode) -> int:
     return sum(len(link.text(strip=True)) for link in node.css("a[href]"))
+
+
+def is_in_box(node: LexborNode) -> bool:
+    """Whether an element is what a note or a warning holds."""
+    box = node.parent.attributes.get("class") if node.parent else ""
+    return not _BOXES.isdisjoint((box or "").split())
+
+
+def shown_instead(image: LexborNode) -> str:
+    """The text for an image, unless it says no more than the caption of its figure, or is the icon
+    of a note."""
+    text = image.attributes.get("alt") or ""
+    if text.strip("[] ").lower() in _BOXES:
+        return ""
+    around = image.parent
+    for _ in range(_FIGURE_DEPTH):
+        if around is None:
+            break
+        if "figure" in (around.attributes.get("class") or "").split() or around.tag == "figure":
+            return "" if text in around.text() else text
+        around = around.parent
+    return text

@@ -23,6 +23,9 @@ _FLAT = frozenset(
     "area base br col embed hr img input link meta source track wbr p li dt dd tr td th option "
     "optgroup thead tbody tfoot colgroup rp rt".split()
 )
+_VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_XHTML = re.compile(r"\A\s*<\?xml\s|http://www\.w3\.org/1999/xhtml")
+_EMPTY = re.compile(r"""<([a-zA-Z][\w:.-]*+)((?:[^<>"'/]++|"[^"<]*+"|'[^'<]*+'|/(?!>))*+)/>""")
 _MOST_ATTRIBUTES = 100
 _LONG_TAG = 4096
 _ONE_ATTRIBUTE = r"""=?[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+"""
@@ -43,7 +46,19 @@ def parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
         return None
     from selectolax.lexbor import LexborHTMLParser
 
-    return LexborHTMLParser(_with_few_attributes(source))
+    return LexborHTMLParser(_with_few_attributes(_with_end_tags(source)))
+
+
+def _with_end_tags(source: str) -> str:
+    """XHTML as HTML, where only some elements can be empty: after ``<title/>`` or ``<a id="x"/>``
+    an HTML parser takes all that follows for their content."""
+    if not _XHTML.search(source, 0, 2000):
+        return source
+    return _EMPTY.sub(lambda tag: tag[0] if tag[1].lower() in _VOID else _opened(tag), source)
+
+
+def _opened(tag: re.Match[str]) -> str:
+    return f"<{tag[1]}{tag[2]}></{tag[1]}>"
 
 
 def _with_few_attributes(source: str) -> str:

@@ -65,6 +65,7 @@ _ATTRIBUTION = re.compile(
 )
 _ORIGINAL = re.compile(r"(?im)^-{2,}\s*(?:original|forwarded) message\s*-{2,}[ \t]*$")
 _ENCODED = re.compile(r"=\?[\w.-]{1,40}\?[bqBQ]\?[^?\s]{0,200}\?=")
+_HEADER_LINE = re.compile(rb"[A-Z][A-Za-z-]{1,60}:[ \t]")
 _MESSAGE_ID = re.compile(r"<([^<>\s]+)>")
 
 
@@ -102,7 +103,8 @@ def messages(file: SourceFile) -> Iterator[Entry]:
 
 
 def _split(file: SourceFile) -> Iterator[bytes]:
-    """The raw messages: each starts at a line ``From `` after an empty one."""
+    """The raw messages: each starts at a line ``From `` after an empty one. The first may start
+    with a header instead, where a file is one message as it was sent."""
     lines: list[bytes] = []
     size = 0
     blank = True
@@ -112,6 +114,8 @@ def _split(file: SourceFile) -> Iterator[bytes]:
                 if lines:
                     yield b"".join(lines)
                 lines, size = [line[:0]], 0
+            elif opened.tell() == len(line) and _HEADER_LINE.match(line):
+                lines, size = [line], len(line)
             elif lines and size <= MESSAGE_LIMIT:
                 lines.append(line[1:] if line.startswith((b">From ", b">>From ")) else line)
                 size += len(line)

@@ -8,8 +8,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from packwise.errors import SourceError
-from packwise.sources.decoding import SIZE_LIMIT, decode, file_bytes
+from packwise.sources.decoding import decode, file_bytes
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.mdoc import CELL, LITERAL, MACROS, MdocText
@@ -43,16 +42,7 @@ def is_manual(path: Path) -> bool:
 
 def read(builder: DocumentBuilder, file: SourceFile) -> None:
     """Add a manual page; its title is its name and section: ``tar(1)``."""
-    raw = file_bytes(file.path)
-    if file.path.suffix.lower() == ".gz":
-        try:
-            with gzip.open(file.path) as opened:
-                raw = opened.read(SIZE_LIMIT + 1)
-        except (EOFError, zlib.error) as error:
-            raise SourceError(f"cannot be unpacked ({error})") from error
-        if len(raw) > SIZE_LIMIT:
-            raise SourceError("is too large when unpacked")
-    _ManReader(builder).read(decode(raw)[0])
+    _ManReader(builder).read(decode(file_bytes(file.path))[0])
 
 
 class _ManReader:

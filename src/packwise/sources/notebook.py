@@ -15,6 +15,10 @@ from packwise.sources.front_matter import metadata, split
 OUTPUT_LIMIT = 20_000
 """Characters of one output that are kept; a longer one loses its middle."""
 
+_SETTINGS = re.compile(
+    r"(?:\s*+%(?:matplotlib|pylab|config|(?:re)?load_ext|autoreload)\b[^\n]*+(?:\n|\Z))++\s*+"
+)
+"""A cell that only says how to show plots and when to load modules."""
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[^\n]*\r(?!\n)")
 # What an object without a readable form prints: <Figure size 640x480 with 1 Axes>.
 _OBJECT = re.compile(r"\s*(?:<[\w.]+(?:\s[^<>]*)?>|\[<[^<>]*>\])\s*")
@@ -66,7 +70,8 @@ def _read_cell(builder: DocumentBuilder, cell: dict[str, Any]) -> None:
             level = cell.get("level")
             markdown.read(builder, f"{'#' * (level if isinstance(level, int) else 1)} {source}")
         case "code":
-            builder.code(source)
+            if not _SETTINGS.fullmatch(source):
+                builder.code(source)
             for output in _objects(cell.get("outputs")):
                 _read_output(builder, output)
         case _:

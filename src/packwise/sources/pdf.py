@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from packwise.documents import BlockKind
 from packwise.errors import SourceError
-from packwise.sources.decoding import file_bytes
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.pdf_layout import Part, joined, parts, without_contents
@@ -64,8 +63,7 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
     import pypdfium2 as pdfium
 
     try:
-        packed = file.path.suffix.lower() == ".gz"
-        document = pdfium.PdfDocument(file_bytes(file.path) if packed else file.path)
+        document = pdfium.PdfDocument(file.path)
     except pdfium.PdfiumError as error:
         if "password" in str(error).lower():
             raise SourceError("is encrypted", fix="save a copy without its password") from error

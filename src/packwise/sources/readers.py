@@ -75,6 +75,12 @@ class Reader:
         return self.accepts is None or bool(_loaded(self.accepts)(path))
 
     @property
+    def may_be_packed(self) -> bool:
+        """Whether gzipped files of these suffixes are read too: where a file is one document, and
+        is known by its name alone."""
+        return self.reads is not Reads.STREAM and self.accepts is None
+
+    @property
     def missing(self) -> bool:
         """Whether a library that it needs is not installed."""
         return not all(map(installed, self.needs))
@@ -124,13 +130,12 @@ GRAMMARS = {
 
 _NO_SUFFIX = re.compile(r"(?:\.\d+)?")
 """What the names of text files without a suffix end in: ``LICENSE``, ``Apache-2.0``."""
-_PACKED = ("", ".gz")
 _OF_SECTION = re.compile(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
 _MANUALS = tuple(
     f".{number}{kind}{packed}"
     for number in range(1, 10)
     for kind in ("", "p", "x")
-    for packed in _PACKED
+    for packed in ("", ".gz")
 )
 _PLAIN = re.compile(
     r"(?i)(?:install|hacking|contributing|upgrad(?:e|ing)|todo|manual|tutorial"
@@ -142,7 +147,7 @@ _PLAIN = re.compile(
 BUILT_IN = (
     Reader(
         "markdown",
-        (".md", ".markdown", ".md.gz"),
+        (".md", ".markdown"),
         Reads.TEXT,
         "packwise.sources.markdown:read",
         version="2",
@@ -150,7 +155,7 @@ BUILT_IN = (
     ),
     Reader(
         "html",
-        (".html", ".htm", ".html.gz"),
+        (".html", ".htm"),
         Reads.TEXT,
         "packwise.sources.html:read",
         version="4",
@@ -158,7 +163,7 @@ BUILT_IN = (
     ),
     Reader(
         "rst",
-        (".rst", ".rst.gz"),
+        (".rst",),
         Reads.TEXT,
         "packwise.sources.rst:read",
         version="2",
@@ -166,7 +171,7 @@ BUILT_IN = (
     ),
     Reader(
         "text",
-        (".txt", ".text", ".txt.gz"),
+        (".txt", ".text"),
         Reads.TEXT,
         "packwise.sources.plain_text:read",
         version="4",
@@ -181,7 +186,7 @@ BUILT_IN = (
     ),
     Reader(
         "pdf",
-        (".pdf", ".pdf.gz"),
+        (".pdf",),
         Reads.FILE,
         "packwise.sources.pdf:read",
         needs=("pypdfium2",),
@@ -193,15 +198,15 @@ BUILT_IN = (
     Reader("pptx", (".pptx", ".pptm"), Reads.FILE, "packwise.sources.pptx:read", version="2"),
     Reader("xlsx", (".xlsx", ".xlsm"), Reads.FILE, "packwise.sources.xlsx:read", version="4"),
     Reader("csv", (".csv", ".tsv"), Reads.FILE, "packwise.sources.csv_rows:read", version="4"),
-    Reader("epub", (".epub",), Reads.FILE, "packwise.sources.epub:read", version="2"),
+    Reader("epub", (".epub",), Reads.FILE, "packwise.sources.epub:read", version="3"),
     Reader("odt", (".odt",), Reads.FILE, "packwise.sources.odt:read"),
-    Reader("notebook", (".ipynb",), Reads.TEXT, "packwise.sources.notebook:read", version="2"),
+    Reader("notebook", (".ipynb",), Reads.TEXT, "packwise.sources.notebook:read", version="3"),
     Reader(
         "asciidoc",
         (".adoc", ".asciidoc", ".asc"),
         Reads.TEXT,
         "packwise.sources.asciidoc:read",
-        version="5",
+        version="6",
         lines=True,
     ),
     Reader("org", (".org",), Reads.TEXT, "packwise.sources.org:read", version="2", lines=True),
@@ -223,7 +228,7 @@ BUILT_IN = (
     ),
     Reader(
         "info",
-        (".info", ".info.gz", *(f".info-{n}{packed}" for n in range(1, 100) for packed in _PACKED)),
+        (".info", *(f".info-{n}" for n in range(1, 100))),
         Reads.FILE,
         "packwise.sources.info_pages:read",
         version="2",
@@ -233,6 +238,7 @@ BUILT_IN = (
         (".wiki", ".mediawiki"),
         Reads.TEXT,
         "packwise.sources.wikitext:read",
+        version="2",
         lines=True,
     ),
     Reader(
@@ -276,6 +282,8 @@ BUILT_IN = (
 def readers() -> Mapping[str, Reader]:
     """The reader of each suffix. Raises ``SourceError`` if another package's cannot be loaded."""
     found = {suffix: reader for reader in BUILT_IN for suffix in reader.suffixes}
+    packed = (reader for reader in BUILT_IN if reader.may_be_packed)
+    found |= {f"{suffix}.gz": reader for reader in packed for suffix in reader.suffixes}
     for entry in entry_points(group=GROUP):
         owner = entry.dist.name if entry.dist else entry.module
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from html import unescape
 
+from packwise.sources import markdown
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder
 
@@ -56,13 +57,20 @@ _WORDS = {
     "transl": 2,
 }
 _INFOBOX = re.compile(r"(?i)\s*(?:infobox|taxobox|speciesbox|automatic taxobox|chembox|drugbox)\b")
+_MARKDOWN = re.compile(r"(?m)^ {0,3}```|\]\(https?://")
+_OWN_MARKUP = re.compile(r"(?m)\[\[|\{\{|^\{\||^={2,6}[^=\n]{1,200}={2,6}\s*?$|<nowiki|'{3}")
+"""What wikis have and Markdown has not."""
 _CODE_MARK = "\x00{}\x00"
 _MARKED = re.compile("\x00([0-9]+)\x00")
 
 
 def read(builder: DocumentBuilder, text: str, prefix: str = "") -> None:
-    """Add the blocks of an article. Links lead to documents whose ids start with ``prefix``."""
-    _Wikitext(builder, prefix).read(text)
+    """Add the blocks of an article. Links lead to documents whose ids start with ``prefix``.
+    Wikis of code hosts are often Markdown, whatever their files are called."""
+    if _MARKDOWN.search(text) and not _OWN_MARKUP.search(text):
+        markdown.read(builder, text)
+    else:
+        _Wikitext(builder, prefix).read(text)
 
 
 class _Wikitext:
