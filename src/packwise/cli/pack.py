@@ -45,7 +45,7 @@ def info(pack: str, hashed: bool, as_json: bool) -> None:
     rows = [
         *_release_rows(pack, found, content),
         ("kind", found.kind),
-        ("version", found.version),
+        ("content version", found.version),
         ("documents", f"{found.documents:,}"),
         ("passages", f"{found.passages:,}"),
         ("languages", _language_list(spoken)),
@@ -53,11 +53,20 @@ def info(pack: str, hashed: bool, as_json: bool) -> None:
         ("embedder", f"{found.embedder or 'not recorded'} ({found.dim} dimensions)"),
         ("embedder version", found.embedder_version or "not recorded"),
         ("size", size(found.size_bytes)),
-        *found.details.items(),
+        *(_labelled(name, value) for name, value in found.details.items()),
     ]
     if found.links:
         rows.append(("most linked to", ", ".join(document.title for document in top)))
     print_table(found.location, ("what", "value"), rows, header=False)
+
+
+def _labelled(name: str, value: str) -> tuple[str, str]:
+    """A detail of a store, which `--json` gives under its own name, as a row for a person."""
+    if name.endswith("_bytes"):
+        return f"{name.removesuffix('_bytes')} size", size(int(value))
+    if name.endswith("_at"):
+        return name.removesuffix("_at"), value.replace("T", " ").replace("+00:00", " UTC")
+    return name.replace("_", " "), value
 
 
 def _release_rows(pack: str, info: StoreInfo, content: str) -> list[tuple[str, str]]:
