@@ -71,8 +71,8 @@ def settings_page() -> str:
         rows.append((f"`{meta['env']}`", shown, meta["meaning"], meta["why"]))
     return (
         "# Settings\n\nA value given in the call or on the command line comes first, then the"
-        " environment variable, then the default. `packwise settings` shows the current values and their"
-        " origin. Where the last column says \"the specification\", the value was given with the"
+        " environment variable, then the default. `packwise settings` shows the current values and"
+        " their origin. Where the last column names the specification, the value was given with the"
         " design.\n\n"
         + _table(("variable", "default", "meaning", "why this default"), rows)
     )
