@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from packwise.cli.console import clean, json_option, print_json, print_table, size
+from packwise.cli.console import clean, counted, json_option, print_json, print_table, size
 from packwise.cli.copy import embedder_option
 from packwise.cli.pack_release import diff, export, install, key, provenance, update
 from packwise.stores.locate import pack_folder
@@ -150,7 +150,7 @@ def repair(pack: str, as_json: bool) -> None:
     if as_json:
         print_json({"pack": pack, **asdict(report)})
         return
-    click.echo(f"{clean(pack)}: repaired; {report.restored} passages restored")
+    click.echo(f"{clean(pack)}: repaired; {counted(report.restored, 'passage')} restored")
     for name in report.removed:
         click.echo(f"packwise: removed {clean(name)}, which is damaged: build it again", err=True)
 
@@ -207,8 +207,8 @@ def import_(database: str, target: str, embedder: str | None) -> None:
     with ProgressBars("importing") as bars:
         report = import_pack(database, target, embedder=embedder, progress=bars)
     click.echo(
-        f"{clean(target)}: {report.documents:,} documents, {report.passages:,} passages,"
-        " read back and found the same"
+        f"{clean(target)}: {counted(report.documents, 'document')},"
+        f" {counted(report.passages, 'passage')}, read back and found the same"
     )
 
 

@@ -73,8 +73,7 @@ def settings_page() -> str:
         "# Settings\n\nA value given in the call or on the command line comes first, then the"
         " environment variable, then the default. `packwise settings` shows the current values and"
         " their origin. Where the last column names the specification, the value was given with the"
-        " design.\n\n"
-        + _table(("variable", "default", "meaning", "why this default"), rows)
+        " design.\n\n" + _table(("variable", "default", "meaning", "why this default"), rows)
     )
 
 
