@@ -44,7 +44,7 @@ included. When it changes, builds process unchanged documents again."""
 _RESERVED_TOKENS = 8
 # However long its heading, a passage has this share of the limit for its text.
 _LEAST_TEXT_SHARE = 0.25
-# Text without token borders (an endless word, a run of blanks) counts as one token per so many
+# Text without token borders (an endless word, a run of blanks) counts as one token per this many
 # characters, so that no passage grows without bound.
 _LONGEST_TOKEN = 64
 # Characters per call of the tokenizer: its result takes far more memory than the text.

@@ -587,6 +587,23 @@ def test_reasons_ways_and_bare_words_get_no_short_answer(question):
     assert extract(question, WORLD).short is None
 
 
+def test_a_difference_gets_no_short_answer():
+    """It is said in a sentence, of which the model marks a capitalised word."""
+    from packwise.models.cross_encoder import load_cross_encoder
+
+    text = """# Defaults
+
+load_default specifies the default deserialization value for a field. Likewise, dump_default
+specifies the default serialization value.
+"""
+    question = "What is the difference between load_default and dump_default?"
+    encoder = load_cross_encoder(Settings())
+    short = short_answer(ranked(question, sources(read(text)), cross_encoder=encoder))
+    assert short is not None
+    assert short.text == "Likewise"
+    assert not short.plausible
+
+
 def test_a_number_that_only_the_marks_of_the_model_point_at_is_not_shown():
     """Of several defaults in one part, the cross-encoder marks the wrong one with confidence."""
     from packwise.models.cross_encoder import load_cross_encoder

@@ -216,9 +216,14 @@ def test_feedback_brings_the_rare_words_of_the_first_hits():
 
 
 def test_feedback_counts_a_hit_by_its_score_and_only_the_first_ones():
-    hits = [hit("collector", 0.9, "a"), hit("heap", 0.1, "b"), hit("world", 0.9, "c")]
-    assert feedback_terms("pause", hits, STATISTICS, depth=2) == ["collector", "heap"]
-    assert feedback_terms("pause", hits, STATISTICS, depth=2, most=1) == ["collector"]
+    hits = [hit(word, score, word) for word, score in (("collector", 0.9), ("heap", 0.1))]
+    hits += [hit("pause", 0.9, "c"), hit("world", 0.9, "d")]
+    assert feedback_terms("pause", hits, STATISTICS) == ["collector", "heap"]
+
+
+def test_feedback_adds_at_most_ten_words():
+    many = " ".join(f"word{nth}" for nth in range(12))
+    assert len(feedback_terms("pause", [hit(many, 0.9)], STATISTICS)) == 10
 
 
 def test_feedback_of_nothing_is_nothing():

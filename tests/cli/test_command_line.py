@@ -73,7 +73,10 @@ def test_a_dry_run_says_what_would_be_done(notes, tmp_path):
 
 
 def test_pack_info_and_validate(notes_pack):
-    assert "bge-small-en-v1.5" in packwise("pack", "info", notes_pack).stdout
+    shown = packwise("pack", "info", notes_pack).stdout
+    assert "bge-small-en-v1.5" in shown
+    labels = {line.split("│")[1].strip() for line in shown.splitlines() if line.count("│") == 3}
+    assert labels >= {"vector index", "index size", "unresolved links", "created", "updated"}
     info = json.loads(packwise("pack", "info", notes_pack, "--json").stdout)
     assert info["documents"] == 5
     done = packwise("pack", "validate", notes_pack)

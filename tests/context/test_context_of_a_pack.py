@@ -90,3 +90,10 @@ def test_the_command_shows_the_trace_and_writes_its_page(notes_pack, tmp_path):
     assert done.exit_code == 0, done.output
     assert "why each passage is in or out" in done.output
     assert "<html" in page.read_text(encoding="utf-8")
+
+
+def test_the_command_counts_one_passage_as_one(notes_pack):
+    arguments = ["context", str(notes_pack), "what is a mirror?", "--budget", "30"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    assert " of 30 tokens, 1 passage, confidence " in done.stderr

@@ -21,14 +21,13 @@ cosines = st.dictionaries(keys, st.floats(-1, 1), max_size=20)
 bm25s = st.dictionaries(keys, st.floats(0, 30), max_size=20)
 
 
-def fused(vector, keyword, *, bound=30.0, weights=(0.7, 0.3), fusion="weighted", rrf_k=60):
+def fused(vector, keyword, *, bound=30.0, weights=(0.7, 0.3), fusion="weighted"):
     found = fuse(
         vector,
         keyword,
         bound=bound,
         weights=Weights(*weights),
         fusion=fusion,
-        rrf_k=rrf_k,
         similarity=lambda cosine: cosine / 2,
     )
     return [Entry(*item) for item in found.items()]

@@ -348,6 +348,26 @@ def test_an_opendocument_text_keeps_its_structure(read_file, blocks):
     assert blocks(document) == [("text", "One twohere"), ("list", "- item"), ("table", "a | b")]
 
 
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        (
+            "<text:note-citation>1</text:note-citation>"
+            "<text:note-body><text:p>aside</text:p></text:note-body>",
+            "One (aside) two",
+        ),
+        ("<text:p>aside</text:p>", "One (aside) two"),
+    ],
+)
+def test_a_note_of_an_opendocument_text_stands_in_brackets(read_file, note, shown):
+    content = (
+        "<office:document-content><office:body><office:text>"
+        f"<text:p>One<text:note>{note}</text:note> two</text:p>"
+        "</office:text></office:body></office:document-content>"
+    )
+    assert read_file("a.odt", zipped({"content.xml": content})).text == shown
+
+
 BOMB = b"<w:document>" + b" " * (3 << 20)
 
 

@@ -14,7 +14,8 @@ from packwise.language.analyzer import terms
 
 LONG_TABLE = 6
 MOST_NAMED = 3
-"""A table of so many rows is shown by the rows that the question names, if it names so few."""
+"""A table of ``LONG_TABLE`` rows or more is shown by the rows that the question names, if these are
+at most ``MOST_NAMED``."""
 _FEWEST_PAIRS = 3
 _OF_ALL_ROWS = re.compile(
     r"\b(?:(?:great|high|larg|bigg|long|new|lat|low|small|short|old|earli|few)est|most|least|"
@@ -103,8 +104,8 @@ def exact_row(block: AnswerBlock, question: str) -> AnswerBlock:
 def rows_asked_for(
     sources: Iterable[SourcePassage], question: str, least: int = 1
 ) -> list[AnswerBlock]:
-    """The rows of the first passage of which the question asks for rows, by so many cells or
-    more, if they are few. A row by more cells than the others is the one."""
+    """The rows of the first passage of which the question asks for rows, by ``least`` cells
+    or more, if they are few. A row by more cells than the others is the one."""
     if _OF_ALL_ROWS.search(question):
         return []
     for one in sources:

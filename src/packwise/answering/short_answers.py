@@ -20,7 +20,7 @@ from packwise.answering.blocks import AnswerBlock, PartKind
 from packwise.answering.spans import AnswerSpan, shape_of, spans
 from packwise.context.markdown import one_line
 from packwise.language.analyzer import terms
-from packwise.language.questions import AnswerKind
+from packwise.language.questions import AnswerKind, ParsedQuestion
 from packwise.language.sentences import sentence_spans
 from packwise.language.word_classes import words_of
 from packwise.models.base import SpanLogits, SpanReader
@@ -73,7 +73,6 @@ def short_answer(ranked: RankedBlocks, reader: SpanReader | None = None) -> Shor
     """The words among the first blocks that answer best, however unsure."""
     if reader is not None:
         return _marked(_read_by(reader, ranked), lambda text: True)
-    wanted = ranked.question.answer
     readings = [
         (one, judged_text(one.block)[0], one.marks)
         for one in _looked_at(ranked)
@@ -84,7 +83,9 @@ def short_answer(ranked: RankedBlocks, reader: SpanReader | None = None) -> Shor
         return by_words
     return _marked(
         readings,
-        lambda text: _fits(wanted, text) and by_words is not None and _agree(text, by_words.text),
+        lambda text: (
+            _fits(ranked.question, text) and by_words is not None and _agree(text, by_words.text)
+        ),
     )
 
 
@@ -114,7 +115,7 @@ def _best_run(ranked: RankedBlocks) -> ShortAnswer | None:
     text = _whole_words(best.text, top.start, top.end)
     whole = best.text.rstrip().endswith(_PROSE_ENDS)
     confidence = same / sum(mass for *_, mass in masses)
-    return ShortAnswer(text, best.block, confidence, whole and _fits(ranked.question.answer, text))
+    return ShortAnswer(text, best.block, confidence, whole and _fits(ranked.question, text))
 
 
 def is_worth_showing(short: ShortAnswer | None, probability: float) -> bool:
@@ -198,14 +199,16 @@ def _looked_at(ranked: RankedBlocks) -> list[RankedBlock]:
     return [one for one in ranked.blocks if one.block.kind in _SHORT][:_SPANNED]
 
 
-def _fits(wanted: AnswerKind, text: str) -> bool:
-    """Whether a few words can be the answer and look like it. Reasons, ways and events need a
-    sentence, and plain words are too often a piece of one."""
-    shape = shape_of(words_of(text))
+def _fits(question: ParsedQuestion, text: str) -> bool:
+    """Whether a few words can be the answer and look like it. Reasons, ways, events and
+    differences need a sentence, and plain words are too often a piece of one."""
+    wanted, shape = question.answer, shape_of(words_of(text))
     if wanted in (AnswerKind.TIME, AnswerKind.NUMBER):
         return shape in _MEASURED
     if wanted in (AnswerKind.PERSON, AnswerKind.PLACE):
         return shape not in _MEASURED
-    return (
-        wanted in (AnswerKind.DEFINITION, AnswerKind.WHICH, AnswerKind.OBJECT) and shape != "plain"
-    )
+    if shape == "plain":
+        return False
+    if wanted is AnswerKind.WHICH:
+        return True
+    return wanted in (AnswerKind.DEFINITION, AnswerKind.OBJECT) and not question.compares

@@ -10,6 +10,7 @@ import click
 from packwise.candidates import PACKING_POLICIES, Fusion, Mode, PackingPolicy
 from packwise.cli.console import (
     clean,
+    counted,
     err,
     json_option,
     number,
@@ -98,7 +99,7 @@ def context(
         return
     click.echo(clean(packed.text))
     err().print(
-        f"{packed.tokens} of {packed.budget} tokens, {len(packed.passages)} passages, "
+        f"{packed.tokens} of {packed.budget} tokens, {counted(len(packed.passages), 'passage')}, "
         f"confidence {packed.confidence:.2f}",
         style="dim",
     )

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from packwise.cli.console import clean, json_option, print_json
+from packwise.cli.console import clean, counted, json_option, print_json
 
 embedder_option = click.option(
     "--embedder",
@@ -73,6 +73,6 @@ def copy(
         return
     checked = "read back and found the same" if report.verified else "not verified"
     click.echo(
-        f"{clean(report.target)}: {report.documents:,} documents, {report.passages:,} passages,"
-        f" {checked} ({report.seconds:.1f} s)"
+        f"{clean(report.target)}: {counted(report.documents, 'document')},"
+        f" {counted(report.passages, 'passage')}, {checked} ({report.seconds:.1f} s)"
     )

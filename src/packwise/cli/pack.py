@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from packwise.cli.console import clean, json_option, print_json, print_table, size
+from packwise.cli.console import clean, counted, json_option, print_json, print_table, size
 from packwise.cli.copy import embedder_option
 from packwise.cli.pack_release import diff, export, install, key, provenance, update
 from packwise.stores.locate import pack_folder
@@ -45,7 +45,7 @@ def info(pack: str, hashed: bool, as_json: bool) -> None:
     rows = [
         *_release_rows(pack, found, content),
         ("kind", found.kind),
-        ("version", found.version),
+        ("content version", found.version),
         ("documents", f"{found.documents:,}"),
         ("passages", f"{found.passages:,}"),
         ("languages", _language_list(spoken)),
@@ -53,11 +53,20 @@ def info(pack: str, hashed: bool, as_json: bool) -> None:
         ("embedder", f"{found.embedder or 'not recorded'} ({found.dim} dimensions)"),
         ("embedder version", found.embedder_version or "not recorded"),
         ("size", size(found.size_bytes)),
-        *found.details.items(),
+        *(_labelled(name, value) for name, value in found.details.items()),
     ]
     if found.links:
         rows.append(("most linked to", ", ".join(document.title for document in top)))
     print_table(found.location, ("what", "value"), rows, header=False)
+
+
+def _labelled(name: str, value: str) -> tuple[str, str]:
+    """A detail of a store, which `--json` gives under its own name, as a row for a person."""
+    if name.endswith("_bytes"):
+        return f"{name.removesuffix('_bytes')} size", size(int(value))
+    if name.endswith("_at"):
+        return name.removesuffix("_at"), value.replace("T", " ").replace("+00:00", " UTC")
+    return name.replace("_", " "), value
 
 
 def _release_rows(pack: str, info: StoreInfo, content: str) -> list[tuple[str, str]]:
@@ -141,7 +150,7 @@ def repair(pack: str, as_json: bool) -> None:
     if as_json:
         print_json({"pack": pack, **asdict(report)})
         return
-    click.echo(f"{clean(pack)}: repaired; {report.restored} passages restored")
+    click.echo(f"{clean(pack)}: repaired; {counted(report.restored, 'passage')} restored")
     for name in report.removed:
         click.echo(f"packwise: removed {clean(name)}, which is damaged: build it again", err=True)
 
@@ -198,8 +207,8 @@ def import_(database: str, target: str, embedder: str | None) -> None:
     with ProgressBars("importing") as bars:
         report = import_pack(database, target, embedder=embedder, progress=bars)
     click.echo(
-        f"{clean(target)}: {report.documents:,} documents, {report.passages:,} passages,"
-        " read back and found the same"
+        f"{clean(target)}: {counted(report.documents, 'document')},"
+        f" {counted(report.passages, 'passage')}, read back and found the same"
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from packwise.cli.console import clean, json_option, print_json, size
+from packwise.cli.console import clean, counted, json_option, print_json, size
 from packwise.documents import located
 from packwise.errors import PackwiseError, UsageError
 from packwise.stores.locate import pack_folder
@@ -115,8 +115,9 @@ def export(
         replace=replace,
     )
     click.echo(
-        f"{clean(str(written))}: {release.documents:,} documents, {release.passages:,} passages,"
-        f" {size(written.stat().st_size)}; content {release.content[:16]}"
+        f"{clean(str(written))}: {counted(release.documents, 'document')},"
+        f" {counted(release.passages, 'passage')}, {size(written.stat().st_size)};"
+        f" content {release.content[:16]}"
     )
 
 

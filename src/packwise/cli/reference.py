@@ -70,11 +70,10 @@ def settings_page() -> str:
         shown = f"`{value}`" if str(value) else "not set"
         rows.append((f"`{meta['env']}`", shown, meta["meaning"], meta["why"]))
     return (
-        "# Settings\n\nA value comes from the call or the command line, else from the environment"
-        " variable, else from the default. `packwise settings` shows the current values and their"
-        " origin. Values of the specification were given with the design; the others were chosen"
-        " for the reason beside them.\n\n"
-        + _table(("variable", "default", "meaning", "why this default"), rows)
+        "# Settings\n\nA value given in the call or on the command line comes first, then the"
+        " environment variable, then the default. `packwise settings` shows the current values and"
+        " their origin. Where the last column names the specification, the value was given with the"
+        " design.\n\n" + _table(("variable", "default", "meaning", "why this default"), rows)
     )
 
 

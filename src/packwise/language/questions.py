@@ -98,6 +98,11 @@ class ParsedQuestion:
         """The features of a text that answers, any of them."""
         return _WANTED.get(self.kind, 0)
 
+    @property
+    def compares(self) -> bool:
+        """Whether it asks how things differ, whatever else it is after."""
+        return _COMPARES.search(self.text[:_OPENING]) is not None
+
     def weighted(self, rarity: Callable[[str], float]) -> ParsedQuestion:
         """The question with its terms weighted by how rare they are in a store."""
         shares = {term: max(rarity(term), 1e-6) for term in self.weights}

@@ -1,6 +1,6 @@
 """Knowledge nodes in PostgreSQL, written and searched as one or a few tenants at a time.
 
-Whoever logs in, all work is done as the application's role, which owns nothing and is subject
+For every login, all work is done as the application's role, which owns nothing and is subject
 to row-level security; a login that is bound to tenants works as itself. Role, tenants, search path
 and timeout are set for one transaction: nothing stays behind in a session that a pooler shares.
 """

@@ -34,10 +34,10 @@ RULES = "samples-2"
 
 _KEPT = 6
 _MOST_ALIKE = 3
-"""So many of them may begin with the same two words, one fewer if they also end alike; more only if
+"""Questions that may begin with the same two words, one fewer if they also end alike; more only if
 there are no others."""
 _MOST_OF_ONE = 2
-"""So many are asked of one document before it is the turn of others."""
+"""Questions asked of one document before it is the turn of others."""
 _READ_DOCUMENTS = 30
 _READ_PASSAGES = 1200
 """Passages that questions are made from: the first of each document, alike of all of them."""

@@ -96,10 +96,9 @@ def with_linked(
     settings: Settings,
     where: Filter = EVERYTHING,
     min_relevance: float = MIN_RELEVANCE,
-    num_docs: int = NUM_DOCS,
     max_sections: int = MAX_SECTIONS,
 ) -> ChosenPassages:
-    """The chosen passages, and behind them those of at most ``num_docs`` linked articles with a
+    """The chosen passages, and behind them those of at most five linked articles with a
     similarity of at least ``min_relevance``."""
     documents = list(dict.fromkeys(hit.passage.document for hit in chosen.candidates))
     linked = dict.fromkeys(link.target for _, link in store.links(documents) if link.target)
@@ -114,7 +113,7 @@ def with_linked(
     assert scorer.vector is not None
     among = replace(where, documents=tuple(targets[:MOST_LINKED]))
     search = partial(store.vector_search, scorer.vector, where=among)
-    most = num_docs * max_sections
+    most = NUM_DOCS * max_sections
     found = DistinctPassages(store).best(search, most, search(most))
     near = [
         key
@@ -123,7 +122,7 @@ def with_linked(
     ]
     here = {article_of(hit.passage) for hit in chosen.candidates}
     new = [hit for hit in scorer.candidates(near) if article_of(hit.passage) not in here]
-    more = best_articles(new, num_docs=num_docs, max_sections=max_sections)
+    more = best_articles(new, max_sections=max_sections)
     floor = min((hit.scores.final for hit in chosen.candidates), default=1.0)
     joined = [
         replace(hit, scores=replace(hit.scores, final=min(hit.scores.final, floor)))

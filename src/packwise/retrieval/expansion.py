@@ -97,12 +97,7 @@ def expand(
 
 
 def feedback_terms(
-    question: str,
-    hits: Sequence[Candidate],
-    statistics: TermStatistics,
-    *,
-    depth: int = FEEDBACK_HITS,
-    most: int = FEEDBACK_TERMS,
+    question: str, hits: Sequence[Candidate], statistics: TermStatistics
 ) -> list[str]:
     """The terms that set the first hits apart from the rest of the store, best first.
 
@@ -110,7 +105,7 @@ def feedback_terms(
     ``statistics`` must cover the terms of the hits (``hit_terms``).
     """
     gains: dict[str, float] = {}
-    for hit in hits[:depth]:
+    for hit in hits[:FEEDBACK_HITS]:
         asked = set(index_terms(question, hit.passage.lang))
         held = Counter(index_terms(hit.passage.indexed_text, hit.passage.lang))
         length = sum(held.values())
@@ -120,14 +115,14 @@ def feedback_terms(
                 gain = max(hit.scores.combined, 0.0) * count / length * rarity
                 gains[term] = gains.get(term, 0.0) + gain
     gained = [term for term, gain in gains.items() if gain > 0]
-    return sorted(gained, key=lambda term: (-gains[term], term))[:most]
+    return sorted(gained, key=lambda term: (-gains[term], term))[:FEEDBACK_TERMS]
 
 
-def hit_terms(hits: Sequence[Candidate], depth: int = FEEDBACK_HITS) -> list[str]:
+def hit_terms(hits: Sequence[Candidate]) -> list[str]:
     """The distinct terms whose statistics ``feedback_terms`` needs."""
     found = (
         term
-        for hit in hits[:depth]
+        for hit in hits[:FEEDBACK_HITS]
         for term in index_terms(hit.passage.indexed_text, hit.passage.lang)
     )
     return list(dict.fromkeys(found))

@@ -32,6 +32,9 @@ from packwise.stores import bm25
 from packwise.stores.base import DirectScores, Key, Store, supports
 from packwise.stores.languages import question_terms, visible_statistics
 
+_RRF_K = 60
+"""The constant of reciprocal rank fusion in the paper that introduced it."""
+
 # What an intent adds to the share of the keyword leg, and to the number of candidates.
 # Definitions and exact names are best found by their words. For measurements even weights lose,
 # and only more candidates help.
@@ -150,7 +153,6 @@ def fuse(
     weights: Weights,
     fusion: Fusion,
     similarity: Callable[[float], float | None],
-    rrf_k: int = 60,
 ) -> dict[Key, Scores]:
     """Every key of either leg with its scores, best first.
 
@@ -166,7 +168,7 @@ def fuse(
         for leg, weight in ((vectors, share.vector), (keywords, share.keyword)):
             ordered = sorted(leg, key=lambda key, leg=leg: (-leg[key], key))
             for rank, key in enumerate(ordered, start=1):
-                by_rank[key] = by_rank.get(key, 0.0) + weight / (rrf_k + rank)
+                by_rank[key] = by_rank.get(key, 0.0) + weight / (_RRF_K + rank)
 
     fused: dict[Key, Scores] = {}
     for key in vectors.keys() | keywords.keys():

@@ -37,6 +37,8 @@ from packwise.stores.name_graph import NameEdge, NameGraph, QuestionName, Surrou
 
 MOST_TERMS = 32
 """A question with more distinct terms is a text that names things in passing."""
+_NOTED = 10
+"""Bonuses that a trace lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Spread:
     named: tuple[str, ...] = ()
     held_back: str = ""
 
-    def notes(self, most: int = 10) -> dict[str, Any]:
+    def notes(self) -> dict[str, Any]:
         """For the trace: the names, and the first bonuses with their paths."""
         return {
             "named": list(self.named),
@@ -119,7 +121,7 @@ class Spread:
                     "from": bonus.path.source,
                     "hop": bonus.path.hop,
                 }
-                for bonus in self.bonuses[:most]
+                for bonus in self.bonuses[:_NOTED]
             ],
         }
 

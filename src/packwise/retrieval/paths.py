@@ -116,25 +116,25 @@ def keys_of(name: str) -> list[str]:
     return list(dict.fromkeys(key for key in found if key))
 
 
-def articles_of(store: Store, entity: Entity, most: int = _PLACES) -> list[str]:
+def articles_of(store: Store, entity: Entity) -> list[str]:
     """The titles of the articles that are about an entity, mention it or define it."""
-    places = list(store.mentions([entity.id], most).get(entity.id, ()))
-    places += [fact.place for fact in store.facts_about([entity.key], most)]
+    places = list(store.mentions([entity.id], _PLACES).get(entity.id, ()))
+    places += [fact.place for fact in store.facts_about([entity.key], _PLACES)]
     titles = [titled.title or titled.document for titled in entity.titled]
     return list(dict.fromkeys([*titles, *(place.title or place.document for place in places)]))
 
 
-def facts_about(store: Store, name: str, most: int = MOST_FACTS) -> list[str]:
+def facts_about(store: Store, name: str) -> list[str]:
     """The facts about a name: those with it as subject, then those of the article it titles."""
     entity = find_entity(store, name)
     keys = keys_of(name) + ([entity.key] if entity else [])
-    stored = list(store.facts_about(list(dict.fromkeys(keys)), most))
+    stored = list(store.facts_about(list(dict.fromkeys(keys)), MOST_FACTS))
     documents = [titled.document for titled in entity.titled] if entity else []
     by_document = store.passages_of(documents, _PASSAGES) if documents else {}
     passages = [key for document in documents for key in by_document.get(document, ())]
     held = store.facts_of(passages) if passages else {}
     stored += [fact for key in passages for fact in held.get(key, ())]
-    return list(dict.fromkeys(" ".join(fact.text.split()) for fact in stored))[:most]
+    return list(dict.fromkeys(" ".join(fact.text.split()) for fact in stored))[:MOST_FACTS]
 
 
 def paths_in_question(store: Store, question: str, max_hops: int) -> list[EntityPath]:

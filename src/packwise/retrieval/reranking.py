@@ -13,6 +13,8 @@ from packwise.stores.base import Key
 
 LEAST_LINKS = 2.0
 """Links per article below which PageRank mostly measures chance."""
+_SIMILARITY, _PAGERANK = 0.7, 0.3
+"""The specification's weights."""
 
 
 def cross_encode(
@@ -73,10 +75,8 @@ def blend_pagerank(
     *,
     links: int,
     articles: int,
-    similarity_weight: float = 0.7,
-    pagerank_weight: float = 0.3,
 ) -> tuple[Mapping[Key, float] | None, str]:
-    """``similarity_weight * similarity + pagerank_weight * normalised PageRank``, and a note.
+    """0.7 times the similarity and 0.3 times the normalised PageRank, and a note.
 
     ``documents`` says which article each passage belongs to; its PageRank counts relative to
     the highest among them. With fewer than two links per article there are no new scores.
@@ -89,7 +89,7 @@ def blend_pagerank(
     if highest <= 0.0:
         return None, "PageRank is off: no article here is linked to"
     blended = {
-        key: similarity_weight * similarity + pagerank_weight * ranks[key] / highest
+        key: _SIMILARITY * similarity + _PAGERANK * ranks[key] / highest
         for key, similarity in similarities.items()
     }
-    return blended, f"{similarity_weight:g}/{pagerank_weight:g} with PageRank"
+    return blended, f"{_SIMILARITY:g}/{_PAGERANK:g} with PageRank"

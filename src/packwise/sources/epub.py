@@ -10,7 +10,7 @@ from packwise.errors import SourceError
 from packwise.sources import html
 from packwise.sources.decoding import decode
 from packwise.sources.document_builder import DocumentBuilder
-from packwise.sources.zipped import ZippedFile, attribute, child, descendants, tag
+from packwise.sources.zipped import ZippedFile, attribute, children, descendants, tag
 
 if TYPE_CHECKING:
     from packwise.sources.readers import SourceFile
@@ -26,7 +26,7 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
         root = next(descendants(parts.xml(_CONTAINER), "rootfile"), None)
         package = unquote(attribute(root, "full-path"))
         book = parts.xml(package)
-        for one in child(book, "metadata") or ():
+        for one in children(book, "metadata"):
             value = " ".join((one.text or "").split())
             match tag(one):
                 case "title" if not builder.title:

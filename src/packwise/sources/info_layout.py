@@ -1,4 +1,4 @@
-"""The text of GNU Info as makeinfo lays it out: everything is told by its indentation.
+"""The text of GNU Info as makeinfo lays it out: indentation says what everything is.
 
 A paragraph begins at the margin or three columns right of it. Five columns right of the margin is
 an example, or what is said about the terms right above it; there the same rules hold again, with

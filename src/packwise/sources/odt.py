@@ -81,7 +81,8 @@ def _write(text: TextBuilder, element: Element, depth: int) -> None:
                 text.close_link()
             case "note":
                 text.write(" (")
-                _write(text, child(one, "note-body") or one, depth + 1)
+                body = child(one, "note-body")
+                _write(text, one if body is None else body, depth + 1)
                 text.write(")")
             case "annotation" | "tracked-changes" | "bookmark":
                 pass

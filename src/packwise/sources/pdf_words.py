@@ -35,7 +35,7 @@ _SIGN = {"ü": "✓", "û": "✗", "þ": "✓", "ý": "✗", "à": "→"}
 _FIXED_PITCH, _FORCE_BOLD = 1, 1 << 18
 _BOLD_WEIGHT = 600
 _SPLIT_GAP = 0.95
-"""A gap of so many ems, or more, separates two columns or cells."""
+"""A gap of this many ems or more separates two columns or cells."""
 _CODE_GAP = 4.0
 _FEWEST_DOTS = 3
 _FIGURE = re.compile(r"[-–—($€£]?[\d.,:/%)]*|\(?[A-Z]{1,2}\)?")

@@ -329,7 +329,7 @@ class _CheckedHTTPS(http.client.HTTPSConnection):
 
 def _public_socket(host: str, port: int, private: bool) -> socket.socket:
     """A connection to a host. Raises ``SourceError`` if one of its addresses is not public, so
-    that a name cannot lead into the network of whoever builds."""
+    that a name cannot lead into the network of the machine that builds."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for *_, address in found:
         place = ipaddress.ip_address(str(address[0]).partition("%")[0])

@@ -22,6 +22,7 @@ from packwise.sources.zipped import (
     ZippedFile,
     attribute,
     child,
+    children,
     core_title,
     descendants,
     tag,
@@ -257,7 +258,7 @@ def _formats(parts: ZippedFile) -> tuple[frozenset[int], frozenset[int]]:
     }
     dates: set[int] = set()
     percent: set[int] = set()
-    for number, one in enumerate(child(styles, "cellXfs") or ()):
+    for number, one in enumerate(children(styles, "cellXfs")):
         id = attribute(one, "numFmtId")
         code = codes.get(id, "")
         if (id.isdigit() and int(id) in _DATE_FORMATS) or _DATE.search(code):

@@ -153,6 +153,13 @@ def child(element: Element | None, *path: str) -> Element | None:
     return element
 
 
+def children(element: Element | None, *path: str) -> list[Element]:
+    """What is in the first descendant on a path of names; nothing if there is none."""
+    # An element without children is false, and from Python 3.12 on asking warns.
+    found = child(element, *path)
+    return [] if found is None else list(found)
+
+
 def descendants(element: Element, name: str) -> Iterator[Element]:
     """All descendants of this name, in order."""
     return (one for one in element.iter() if tag(one) == name)

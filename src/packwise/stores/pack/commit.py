@@ -36,8 +36,8 @@ _TARGET = """nullif(coalesce(
 ), links.document)"""
 
 _FEW_PASSAGES = 500
-"""Up to so many, the names in a passage are looked up one by one: beyond, reading the titles of
-all documents once costs less."""
+"""Up to this many, the names in a passage are looked up one by one. Beyond it, reading the titles
+of all documents once costs less."""
 
 
 def apply_plan(connection: sqlite3.Connection, plan: CommitPlan, embedder: int) -> IndexChange:

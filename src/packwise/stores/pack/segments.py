@@ -2,7 +2,7 @@
 beside them.
 
 A segment holds every passage that came since, the keys of those that went, and the names of all
-documents in which a name came or went. Each small commit writes it anew from the one before; once
+documents in which a name came or went. Each small commit writes it again from the one before; once
 it is no longer small, whole indexes are written again (``index_writer``).
 """
 
