@@ -131,6 +131,7 @@ _CALLED = re.compile(
     r"\b(?:called|termed|dubbed|known\sas|referred\sto\sas|defined\sas)\s(?:an?\s|the\s)?+"
     r"[\"“‘'*_`]{1,3}([^\W_][^\"”’'*_`\n]{1,58}[^\W_])[\"”’'*_`]"
 )
+_CALLING = ("called", "termed", "dubbed", "known", "referred", "defined")
 _LINE_REACH = 40
 _LOUD = 4
 """A longer word in capitals is a heading in front of its text."""
@@ -236,9 +237,10 @@ def _runs(plain: bool) -> re.Pattern[str]:
 
 def _split_run(text: str, run: re.Match[str], nouns: bool) -> list[Name]:
     """The names in a run of capitalised words: mostly one."""
+    if " " not in run[0] and "\n" not in run[0]:
+        lone = (run[0], *run.span())
+        return [] if _names_nothing(run[0]) else _name_of(text, [lone], nouns)
     parts = [(m[0], *m.span()) for m in _PART.finditer(text, *run.span())]
-    if len(parts) == 1:
-        return _name_of(text, parts, nouns)
     found: list[Name] = []
     first = 0
     for at in range(1, len(parts) + 1):
@@ -246,6 +248,12 @@ def _split_run(text: str, run: re.Match[str], nouns: bool) -> list[Name]:
             found += _name_of(text, parts[first:at], nouns)
             first = at
     return found
+
+
+@lru_cache(maxsize=1 << 14)
+def _names_nothing(word: str) -> bool:
+    """Whether a capitalised word is never a name by itself."""
+    return fold(word).rstrip(".") in _SKIPPED or not can_be_named(name_key(word))
 
 
 def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]) -> bool:
@@ -342,6 +350,8 @@ def _acronyms(text: str) -> Iterator[Name]:
 
 def _called(text: str) -> Iterator[Name]:
     """Quoted terms that are introduced as such: is called "back pressure"."""
+    if not any(word in text for word in _CALLING):
+        return
     for match in _CALLED.finditer(text):
         key = name_key(match[1])
         if can_be_named(key) and key.count(" ") < MOST_NAME_WORDS:
