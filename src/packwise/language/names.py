@@ -159,11 +159,11 @@ def names_in(text: str, lang: str = "") -> list[Name]:
     taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
     nouns = lang == "de"
     for run in _runs(text.isascii()).finditer(text):
-        for name in _split_run(text, run, nouns):
+        for name in _run_names(text, run, nouns):
             if taken.free(name.start, name.end):
                 found.append(name)
     terms = sorted([*_acronyms(text), *_called(text)], key=lambda name: (name.start, -name.end))
-    taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
+    taken = _TakenSpans([*masked, *((n.start, n.end) for n in found)] if terms else ())
     past = 0
     for term in terms:
         if term.start >= past and taken.free(term.start, term.end):
@@ -235,25 +235,35 @@ def _runs(plain: bool) -> re.Pattern[str]:
     )
 
 
-def _split_run(text: str, run: re.Match[str], nouns: bool) -> list[Name]:
+def _run_names(text: str, run: re.Match[str], nouns: bool) -> list[Name]:
     """The names in a run of capitalised words: mostly one."""
-    if " " not in run[0] and "\n" not in run[0]:
-        lone = (run[0], *run.span())
-        return [] if _names_nothing(run[0]) else _name_of(text, [lone], nouns)
-    parts = [(m[0], *m.span()) for m in _PART.finditer(text, *run.span())]
+    opens = opens_sentence(text, run.start())
+    if "\n" in run[0]:
+        return _split_run(text, run.span(), opens, nouns)
+    shift = run.start()
+    return [
+        Name(name.text, name.key, name.kind, name.start + shift, name.end + shift, name.sure)
+        for name in _line_names(run[0], opens, nouns)
+    ]
+
+
+@lru_cache(maxsize=1 << 14)
+def _line_names(run: str, opens: bool, nouns: bool) -> list[Name]:
+    """The names in a run on one line: those do not depend on the text around it, but for whether
+    it opens a sentence. Texts repeat most of their names."""
+    return _split_run(run, (0, len(run)), opens, nouns)
+
+
+def _split_run(text: str, run: tuple[int, int], opens: bool, nouns: bool) -> list[Name]:
+    parts = [(m[0], *m.span()) for m in _PART.finditer(text, *run)]
     found: list[Name] = []
     first = 0
     for at in range(1, len(parts) + 1):
         if at == len(parts) or _breaks(text, parts[at - 1], parts[at]):
-            found += _name_of(text, parts[first:at], nouns)
+            begins = opens_sentence(text, parts[first][1]) if first else opens
+            found += _name_of(text, parts[first:at], begins, nouns)
             first = at
     return found
-
-
-@lru_cache(maxsize=1 << 14)
-def _names_nothing(word: str) -> bool:
-    """Whether a capitalised word is never a name by itself."""
-    return fold(word).rstrip(".") in _SKIPPED or not can_be_named(name_key(word))
 
 
 def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]) -> bool:
@@ -267,9 +277,11 @@ def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]
     return "\n" in text[max(0, before[2] - _LINE_REACH) : before[2]] or before[2] < _LINE_REACH
 
 
-def _name_of(text: str, parts: Sequence[tuple[str, int, int]], nouns: bool) -> list[Name]:
-    """The name that these words make, if they make one."""
-    opens = opens_sentence(text, parts[0][1])
+def _name_of(
+    text: str, parts: Sequence[tuple[str, int, int]], opens: bool, nouns: bool
+) -> list[Name]:
+    """The name that these words make, if they make one. ``opens`` says that they open a
+    sentence."""
     alone = len(parts) == 1
     skipped = _SKIPPED_FIRST if opens else _SKIPPED
     while parts and fold(parts[0][0]).rstrip(".") in skipped:
