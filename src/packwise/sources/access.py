@@ -62,7 +62,9 @@ def refuse_nested(pairs: Iterable[tuple[object, Any]]) -> None:
     """Raise ``SourceError`` if a tenant or an access list is inside another value, however deep,
     where it would have no effect."""
     for name, value in pairs:
-        waiting = [value] if isinstance(value, (dict, list, tuple)) else []
+        if isinstance(value, str):
+            continue
+        waiting: list[Any] = [value]
         while waiting:
             one = waiting.pop()
             if isinstance(one, dict):
