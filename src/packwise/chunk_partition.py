@@ -90,10 +90,10 @@ class Partition:
         costs = [unit.cost for unit in self._units]
         costs[0] = 0.0
         cheapest, origin = [0.0], [0]
-        for j in range(1, len(costs) + 1):
+        for j, past in enumerate(end, start=1):
             best, best_i = float("inf"), j - 1
             for i in range(j - 1, -1, -1):
-                tokens = end[j - 1] - begin[i]
+                tokens = past - begin[i]
                 if tokens > capacity:
                     break
                 tokens += repeated[i]

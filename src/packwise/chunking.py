@@ -137,7 +137,8 @@ def _cut(
         return [(start, end, "")]
     units = _UnitSplitter(text, tokens, capacity).units(blocks)
     leads: dict[int, str] = {}
-    for at, unit in enumerate(units):
+    prose = all(block.kind is BlockKind.TEXT for block in blocks)
+    for at, unit in enumerate(() if prose else units):
         if lead := _lead(text, blocks, unit.start):
             leads[unit.start] = lead
             units[at] = unit._replace(lead=tokens.of_piece(lead))

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.language import analyzer, sentences
+from packwise.language import analyzer, names, sentences, word_classes
 from packwise.language.analyzer import terms
-from packwise.language.entities import AliasIndex
+from packwise.language.entities import AliasIndex, facts_in
+from packwise.language.names import names_in
 from packwise.language.sentences import sentence_spans
 from packwise.language.word_classes import find_features
+from packwise.language.words import count_words, word_count, words
 
 _WORDS = st.sampled_from(
     "The is a an means first run then set Mr Dr No Inc U.S J ab Ab word Word longword 5 12 1984 $5"
@@ -50,3 +52,52 @@ def test_tokens_that_fill_the_memory_have_the_same_terms_afterwards(monkeypatch)
         words, identifiers = analyzer._token_terms(text, "en")
         assert terms(text, "en") == [*words, *identifiers]
         assert len(analyzer._known_tokens("en")) < 20
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(_TEXTS, st.text("a- .,'\u4e2d\u6587\n\x1f", max_size=12)), max_size=4))
+def test_words_are_counted_as_they_are_listed(texts):
+    assert word_count(texts) == count_words([word for text in texts for word in words(text)])
+
+
+@settings(max_examples=300, deadline=None)
+@given(_TEXTS)
+def test_words_that_fill_the_memory_have_the_same_features_afterwards(text):
+    found = list(find_features(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_classes, "_MOST_KNOWN", 0)
+        assert list(find_features(text)) == found
+
+
+def test_a_word_that_tells_something_only_after_another_is_seen_there_alone():
+    assert [place for place, _ in find_features("it is a bird, a plane")] == [6]
+    assert not list(find_features("a bird, the plane and is"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(_TEXTS)
+def test_names_on_one_line_are_those_of_the_whole_text(text):
+    found = names_in(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            names,
+            "_run_names",
+            lambda text, run, nouns: names._split_run(
+                text, run.span(), names.opens_sentence(text, run.start()), nouns
+            ),
+        )
+        assert names_in(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "subjects"),
+    [
+        ("A pack is a folder. It was open. The gate is one of them.", ["A pack", "The gate"]),
+        ("The plan is", []),
+        ("A plan is a\n\nNothing follows.", []),
+        ("RPC stands for a call.\n\nQuality means the rest.", ["RPC", "Quality"]),
+        ("Nothing here was defined.", []),
+    ],
+)
+def test_a_sentence_without_the_words_of_a_definition_is_no_fact(text, subjects):
+    assert [fact.subject for fact in facts_in(text)] == subjects

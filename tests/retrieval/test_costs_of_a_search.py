@@ -88,7 +88,7 @@ def test_a_search_stays_below_its_ceilings(pack, counted):
     assert 0 < costs.statements <= 18
     assert 10 <= costs.passages <= 12
     assert 0 < costs.characters <= 20_000
-    assert 0 < costs.calls <= 9_000
+    assert 0 < costs.calls <= 8_100
 
 
 def test_a_context_stays_below_its_ceilings(pack, counted):
@@ -96,4 +96,4 @@ def test_a_context_stays_below_its_ceilings(pack, counted):
     assert 0 < costs.statements <= 25
     assert 0 < costs.passages <= 40
     assert 0 < costs.characters <= 66_000
-    assert 0 < costs.calls <= 25_500
+    assert 0 < costs.calls <= 24_000

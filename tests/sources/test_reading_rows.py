@@ -74,3 +74,30 @@ def test_a_source_can_be_read_again(tmp_path):
     source = open_source(str(write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": "x"}])))
     assert list(source.items()) == list(source.items())
     assert list(source.ids()) == ["a"]
+
+
+def test_a_row_is_parsed_once_for_its_id_and_keeps_it(tmp_path, monkeypatch):
+    parsed = []
+    load = jsonl.json.loads
+    monkeypatch.setattr(jsonl, "_own_ids", {})
+    monkeypatch.setattr(jsonl.json, "loads", lambda text: parsed.append(text) or load(text))
+    same = {"text": "Twice the same, without an id."}
+    path = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": "One."}, same, same])
+    source = open_source(str(path))
+    ids = list(source.ids())
+    assert ids == ["a", "rows.jsonl:2", "rows.jsonl:3"]
+    assert len(parsed) == 2
+    items = list(source.items())
+    assert [item.id for item in items] == ids
+    assert len(parsed) == 2
+    assert items[2].read().text == same["text"]
+
+
+def test_ids_of_more_rows_than_are_remembered_stay_right(tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonl, "_MOST_IDS", 3)
+    monkeypatch.setattr(jsonl, "_own_ids", {})
+    rows = [{"id": str(n), "text": f"Row {n}."} for n in range(10)]
+    source = open_source(str(write_rows(tmp_path / "rows.jsonl", rows)))
+    expected = [row["id"] for row in rows]
+    assert list(source.ids()) == [item.id for item in source.items()] == expected
+    assert len(jsonl._own_ids) <= 3

@@ -7,6 +7,7 @@ document at a time.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -31,17 +32,20 @@ class Fact:
     end: int
 
 
-_DEFINITION = re.compile(
-    r"""
-    (?P<subject>(?:(?:The|A|An)\s)?+\S++(?:\s(?!(?:is|are|was|were|means|refers|stands)\s)\S++){0,9}?)
-    (?:\s\([^()]{1,80}\))?+,?
+_VERB = r"""
     \s(?:(?:is|are|was|were)\s(?:(?:also|both|often|usually|typically)\s)?+
          (?:an?|the|one\sof|any|defined\sas)
-       |means|refers\sto|stands\sfor)\s
+       |means|refers\sto|stands\sfor)(?=\s)
+    """
+_DEFINITION = re.compile(
+    rf"""
+    (?P<subject>(?:(?:The|A|An)\s)?+\S++(?:\s(?!(?:is|are|was|were|means|refers|stands)\s)\S++){{0,9}}?)
+    (?:\s\([^()]{{1,80}}\))?+,?
+    {_VERB}
     """,
     re.VERBOSE,
 )
-_DEFINES = re.compile(r"\s(?:is|are|was|were|means|refers|stands)\s")
+_DEFINES = re.compile(_VERB, re.VERBOSE)
 _NO_SUBJECT = (
     frozenset(
         "he her here his how i if in it its my she such that their then there these they this "
@@ -59,7 +63,11 @@ _STUB = re.compile(r":\s*\Z|\bEnlarge\b|(?:\A|\n)\s*#")
 def facts_in(text: str) -> list[Fact]:
     """The sentences of a text that define something ("X is a ...", "X refers to ...")."""
     facts: list[Fact] = []
-    for start, end in sentence_spans(text) if _DEFINES.search(text) else ():
+    defined = [match.end() for match in _DEFINES.finditer(text)]
+    for start, end in sentence_spans(text) if defined else ():
+        at = bisect_right(defined, start)
+        if at == len(defined) or defined[at] >= end:
+            continue
         mark = _LIST_MARK.match(text, start, end)
         start = mark.end() if mark else start
         match = _DEFINITION.match(text, start, end)

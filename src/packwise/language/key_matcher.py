@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import cached_property
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain
 
 from packwise.language.analyzer import fold
 from packwise.language.names import (
@@ -85,22 +85,19 @@ class _Words:
     def __init__(self, text: str) -> None:
         self.text = text
         if text.isascii():
-            self._parts = _ASCII_WORD.split(text.lower())
+            self._parts: Sequence[str] = _ASCII_WORD.split(text.lower())
             self.keys = self._parts[1::2]
             if "'" in text:
                 self.keys = [bare(key) if "'" in key else key for key in self.keys]
         else:
-            # A ligature or a compatibility form can fold into several words.
-            found = [
-                (bare(part), match.span())
-                for match in PLAIN_WORD.finditer(text)
-                for part in _folded_words(match[0])
-            ]
-            self.keys = [key for key, _ in found]
-            self.spans = [span for _, span in found]
+            self._parts = ()
+            self.keys = list(chain.from_iterable(map(_keys_of, PLAIN_WORD.findall(text))))
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
+        if not self._parts:
+            matches = PLAIN_WORD.finditer(self.text)
+            return [match.span() for match in matches for _ in _keys_of(match[0])]
         edges = list(accumulate(map(len, self._parts)))
         return list(zip(edges[::2], edges[1::2], strict=False))
 
@@ -108,8 +105,11 @@ class _Words:
         return self.text[self.spans[at][0]].isupper()
 
 
-def _folded_words(word: str) -> list[str]:
-    return [word.lower()] if word.isascii() else PLAIN_WORD.findall(fold(word))
+@lru_cache(maxsize=1 << 14)
+def _keys_of(word: str) -> tuple[str, ...]:
+    """A word as keys. A ligature or a compatibility form can fold into several."""
+    folded = [word.lower()] if word.isascii() else PLAIN_WORD.findall(fold(word))
+    return tuple(map(bare, folded))
 
 
 def _used_as_name(words: _Words, at: int, length: int, cased: bool) -> bool | None:

@@ -131,6 +131,7 @@ _CALLED = re.compile(
     r"\b(?:called|termed|dubbed|known\sas|referred\sto\sas|defined\sas)\s(?:an?\s|the\s)?+"
     r"[\"“‘'*_`]{1,3}([^\W_][^\"”’'*_`\n]{1,58}[^\W_])[\"”’'*_`]"
 )
+_CALLING = ("called", "termed", "dubbed", "known", "referred", "defined")
 _LINE_REACH = 40
 _LOUD = 4
 """A longer word in capitals is a heading in front of its text."""
@@ -158,11 +159,11 @@ def names_in(text: str, lang: str = "") -> list[Name]:
     taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
     nouns = lang == "de"
     for run in _runs(text.isascii()).finditer(text):
-        for name in _split_run(text, run, nouns):
+        for name in _run_names(text, run, nouns):
             if taken.free(name.start, name.end):
                 found.append(name)
     terms = sorted([*_acronyms(text), *_called(text)], key=lambda name: (name.start, -name.end))
-    taken = _TakenSpans([*masked, *((name.start, name.end) for name in found)])
+    taken = _TakenSpans([*masked, *((n.start, n.end) for n in found)] if terms else ())
     past = 0
     for term in terms:
         if term.start >= past and taken.free(term.start, term.end):
@@ -234,16 +235,33 @@ def _runs(plain: bool) -> re.Pattern[str]:
     )
 
 
-def _split_run(text: str, run: re.Match[str], nouns: bool) -> list[Name]:
+def _run_names(text: str, run: re.Match[str], nouns: bool) -> list[Name]:
     """The names in a run of capitalised words: mostly one."""
-    parts = [(m[0], *m.span()) for m in _PART.finditer(text, *run.span())]
-    if len(parts) == 1:
-        return _name_of(text, parts, nouns)
+    opens = opens_sentence(text, run.start())
+    if "\n" in run[0]:
+        return _split_run(text, run.span(), opens, nouns)
+    shift = run.start()
+    return [
+        Name(name.text, name.key, name.kind, name.start + shift, name.end + shift, name.sure)
+        for name in _line_names(run[0], opens, nouns)
+    ]
+
+
+@lru_cache(maxsize=1 << 14)
+def _line_names(run: str, opens: bool, nouns: bool) -> list[Name]:
+    """The names in a run on one line: those do not depend on the text around it, but for whether
+    it opens a sentence. Texts repeat most of their names."""
+    return _split_run(run, (0, len(run)), opens, nouns)
+
+
+def _split_run(text: str, run: tuple[int, int], opens: bool, nouns: bool) -> list[Name]:
+    parts = [(m[0], *m.span()) for m in _PART.finditer(text, *run)]
     found: list[Name] = []
     first = 0
     for at in range(1, len(parts) + 1):
         if at == len(parts) or _breaks(text, parts[at - 1], parts[at]):
-            found += _name_of(text, parts[first:at], nouns)
+            begins = opens_sentence(text, parts[first][1]) if first else opens
+            found += _name_of(text, parts[first:at], begins, nouns)
             first = at
     return found
 
@@ -259,9 +277,11 @@ def _breaks(text: str, before: tuple[str, int, int], after: tuple[str, int, int]
     return "\n" in text[max(0, before[2] - _LINE_REACH) : before[2]] or before[2] < _LINE_REACH
 
 
-def _name_of(text: str, parts: Sequence[tuple[str, int, int]], nouns: bool) -> list[Name]:
-    """The name that these words make, if they make one."""
-    opens = opens_sentence(text, parts[0][1])
+def _name_of(
+    text: str, parts: Sequence[tuple[str, int, int]], opens: bool, nouns: bool
+) -> list[Name]:
+    """The name that these words make, if they make one. ``opens`` says that they open a
+    sentence."""
     alone = len(parts) == 1
     skipped = _SKIPPED_FIRST if opens else _SKIPPED
     while parts and fold(parts[0][0]).rstrip(".") in skipped:
@@ -342,6 +362,8 @@ def _acronyms(text: str) -> Iterator[Name]:
 
 def _called(text: str) -> Iterator[Name]:
     """Quoted terms that are introduced as such: is called "back pressure"."""
+    if not any(word in text for word in _CALLING):
+        return
     for match in _CALLED.finditer(text):
         key = name_key(match[1])
         if can_be_named(key) and key.count(" ") < MOST_NAME_WORDS:

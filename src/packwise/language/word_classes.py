@@ -7,11 +7,11 @@ and ends; no model is needed. Every list of months, units and number words is in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, compress
 
 from packwise.language.analyzer import CLUSTER, MARKS, UNSPACED, terms
 
@@ -262,13 +262,7 @@ def find_features(text: str) -> Iterator[tuple[int, Features]]:
     # The words, and between them what stands between them: most of them say nothing.
     parts = (_ASCII_TOKEN if text.isascii() else _TOKEN).split(text.lower())
     words = parts[1::2]
-    telling = [
-        at
-        for at, word in enumerate(words)
-        if word in _SIGNALS
-        or not word.isalpha()
-        or (word in _SECOND and at and words[at - 1] in _FIRST)
-    ]
+    telling = _telling(words)
     edges = list(accumulate(map(len, parts))) if telling else []
     number, number_end = -9, -9
     for at in telling:
@@ -284,6 +278,33 @@ def find_features(text: str) -> Iterator[tuple[int, Features]]:
                 number, number_end = at, edges[2 * at + 1]
     for mark in _LINE_MARK.finditer(text):
         yield mark.start(), LIST | STEPS if mark["step"] else LIST
+
+
+def _telling(words: Sequence[str]) -> list[int]:
+    """Which words may be a feature by themselves or after the word before them."""
+    if len(_signs) > _MOST_KNOWN:
+        _signs.clear()
+    telling: list[int] = []
+    for at in compress(range(len(words)), map(_signs.__getitem__, words)):
+        if _signs[words[at]] & _TELLS and telling[-1:] != [at]:
+            telling.append(at)
+        if _signs[words[at]] & _OPENS and words[at + 1 : at + 2] and words[at + 1] in _SECOND:
+            telling.append(at + 1)
+    return telling
+
+
+class _Signs(dict[str, int]):
+    """Whether a word may be a feature by itself, and whether the word after it may be one."""
+
+    def __missing__(self, word: str) -> int:
+        tells = word in _SIGNALS or not word.isalpha()
+        self[word] = found = tells * _TELLS | (word in _FIRST) * _OPENS
+        return found
+
+
+_TELLS, _OPENS = 1, 2
+_MOST_KNOWN = 1 << 16
+_signs = _Signs()
 
 
 def find_names(text: str) -> list[tuple[int, str]]:

@@ -8,7 +8,7 @@ characters, and two characters count as one word.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -18,6 +18,7 @@ _UNSPACED = re.compile(
 _UNSPACED_OR_MARK = re.compile(f"{_UNSPACED.pattern[:-2]}。｡！？，；：、]")
 _RUN = re.compile(r"\S+")
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”‘’„«»‹›…–—¿¡·•。、，？！：；（）"
+_WITHOUT_MARKS = str.maketrans("", "", _PUNCTUATION)
 
 
 def words(text: str) -> list[str]:
@@ -40,6 +41,15 @@ def count_words(found: Sequence[str]) -> int:
         return len(found)
     pairs = sum(not word.isascii() and _UNSPACED.match(word) is not None for word in found)
     return len(found) - pairs // 2
+
+
+def word_count(texts: Iterable[str]) -> int:
+    """How many words some texts have together."""
+    text = "\n".join(texts)
+    if not text.isascii():
+        return count_words(words(text))
+    # Without punctuation as many words are left, and those that were nothing else are gone.
+    return len(text.translate(_WITHOUT_MARKS).split())
 
 
 def is_spaced(text: str) -> bool:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from packwise.documents import Block, Passage
 from packwise.language.analyzer import ANALYZER, terms
 from packwise.language.word_classes import NAME, Features, find_features, find_names
-from packwise.language.words import count_words, is_spaced, words
+from packwise.language.words import is_spaced, word_count, words
 from packwise.models.tokens import token_counter
 from packwise.reading.units import Span, Units, read_clauses, read_units
 
@@ -105,7 +105,8 @@ def stored_reading(passage: Passage) -> str:
     brings = [
         (unit, other)
         for unit, brought in enumerate(reading.brings)
-        for other in range(len(reading.units))
+        if brought
+        for other in range(brought.bit_length())
         if brought >> other & 1
     ]
     features = (
@@ -193,7 +194,7 @@ def _read(heading: str, text: str, lang: str, read: Units) -> Reading:
         code=read.code,
         tokens=tuple(token_counter(ENCODING).count_many(unit_pieces(text, units))),
         features=tuple(features),
-        word_count=count_words(unit_words(text, units)),
+        word_count=word_count(text[a:b] for a, b in units),
         spaced=is_spaced(text),
         terms=_hashes(map(term_hash, chain.from_iterable(held))),
         term_counts=tuple(map(len, held)),

@@ -103,7 +103,7 @@ def _all_blocks(text: str, blocks: Sequence[Block]) -> Iterator[Block]:
     """The blocks, and the text between them."""
     at = 0
     for block in blocks:
-        if block.start > at:
+        if block.start > at and not text[at : block.start].isspace():
             yield Block(BlockKind.TEXT, at, block.start)
         yield Block(block.kind, max(at, block.start), max(at, block.end))
         at = max(at, block.end)

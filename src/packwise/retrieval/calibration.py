@@ -270,33 +270,36 @@ def _of_texts(
     wanted = {*shares, *names}
     asked_pairs = set(itertools.pairwise(asked))
     pairs: set[tuple[str, str]] = set()
-    passages: list[set[str]] = []
-    sentences: list[list[set[str]]] = []
+    passages: list[frozenset[str]] = []
+    sentences: list[Mapping[frozenset[str], float]] = []
+
+    def share(held: frozenset[str]) -> float:
+        return sum(value for term, value in shares.items() if term in held)
+
     for hit in hits:
         spoken = hit.passage.lang
         headings = terms(" ".join((hit.passage.doc_title, *hit.passage.section_path)), spoken)
-        above = wanted.intersection(headings)
+        above = frozenset(wanted.intersection(headings))
         text = hit.passage.text[:_MOST_CHARACTERS]
         words: list[str] = []
-        own: list[set[str]] = []
+        # Most sentences hold none of the words, and those that hold the same count as one.
+        own: dict[frozenset[str], None] = {}
         for start, end in sentence_spans(text):
             held = terms(text[start:end], spoken)
             words += held
-            own.append(above | wanted.intersection(held))
+            own[above.union(wanted.intersection(held))] = None
         passages.append(above.union(*own))
-        sentences.append(own or [above])
+        sentences.append({held: share(held) for held in own or [above]})
         pairs |= asked_pairs.intersection(itertools.pairwise(words))
-
-    def share(held: set[str]) -> float:
-        return sum(value for term, value in shares.items() if term in held)
-
-    best = max((s for own in sentences for s in own), key=share)
+    best, together = max(
+        (found for own in sentences for found in own.items()), key=lambda found: found[1]
+    )
     first = passages[0]
     return {
         "held": share(first),
         "held_best": max(share(held) for held in passages),
-        "together": share(best),
-        "together_first": max(share(held) for held in sentences[0]),
+        "together": together,
+        "together_first": max(sentences[0].values()),
         "missing": max((value for term, value in shares.items() if term not in first), default=0.0),
         "names": float(min(_MOST_NAMES, len(names))),
         "names_missing": float(min(_MOST_MISSING, sum(n not in best for n in names))),

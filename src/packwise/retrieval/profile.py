@@ -226,31 +226,32 @@ def _measured(store: Store, embedder: Embedder, probes: Sequence[_Probe]) -> _Me
     for probe, vector in zip(probes, left, strict=True):
         question = embedder.embed_query(probe.sentence)
         own = float(question @ vector)
-        others = _others(store, probe, store.vector_search(question, 2 * _FOUND))
-        measured.best.append(max(own, *others, 0.0))
-        measured.vector.append(_reciprocal_rank(own, others))
+        better = _better(store, probe, own, store.vector_search(question, 2 * _FOUND))
+        measured.best.append(max(own, *better, 0.0))
+        measured.vector.append(_reciprocal_rank(own, better))
         asked = list(dict.fromkeys(terms(probe.sentence, probe.passage.lang)))
-        others = _others(store, probe, store.keyword_search(asked, 2 * _FOUND))
-        measured.keyword.append(_reciprocal_rank(_bm25(store, asked, probe), others))
+        own = _bm25(store, asked, probe)
+        better = _better(store, probe, own, store.keyword_search(asked, 2 * _FOUND))
+        measured.keyword.append(_reciprocal_rank(own, better))
     return measured
 
 
-def _others(store: Store, probe: _Probe, matches: Sequence[Match]) -> list[float]:
-    """The scores of the matches that do not hold the sentence. Another version of the passage,
-    as in a page and its source, holds it in nearly the same words."""
-    passages = store.passages([match.key for match in matches])
+def _better(store: Store, probe: _Probe, own: float, matches: Sequence[Match]) -> list[float]:
+    """The scores above ``own`` of matches that do not hold the sentence. Another version of the
+    passage, as in a page and its source, holds it in nearly the same words."""
+    above = [match for match in matches if match.score > own and match.key != probe.key]
+    passages = store.passages([match.key for match in above])
     asked = set(terms(probe.sentence, probe.passage.lang))
     return [
         match.score
-        for match, passage in zip(matches, passages, strict=True)
-        if match.key != probe.key
-        and passage is not None
+        for match, passage in zip(above, passages, strict=True)
+        if passage is not None
         and len(asked & set(terms(passage.text, passage.lang))) < _HOLDS * len(asked)
     ]
 
 
-def _reciprocal_rank(own: float, others: Sequence[float]) -> float:
-    rank = 1 + sum(score > own for score in others)
+def _reciprocal_rank(own: float, better: Sequence[float]) -> float:
+    rank = 1 + len(better)
     return 1.0 / rank if own > 0 and rank <= _FOUND else 0.0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, cast
 
 from packwise.errors import SourceError
@@ -23,7 +24,12 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\u
 def access_key(name: object) -> str:
     """The access key that a name is read as, whatever its case and its invisible characters;
     empty for any other name."""
-    seen = unicodedata.normalize("NFKC", _INVISIBLE.sub("", clean(str(name))))
+    return _access_key(str(name))
+
+
+@lru_cache(maxsize=1024)
+def _access_key(name: str) -> str:
+    seen = unicodedata.normalize("NFKC", _INVISIBLE.sub("", clean(name)))
     folded = seen.strip().lower()
     return folded if folded in KEYS else ""
 
@@ -56,7 +62,9 @@ def refuse_nested(pairs: Iterable[tuple[object, Any]]) -> None:
     """Raise ``SourceError`` if a tenant or an access list is inside another value, however deep,
     where it would have no effect."""
     for name, value in pairs:
-        waiting = [value]
+        if isinstance(value, str):
+            continue
+        waiting: list[Any] = [value]
         while waiting:
             one = waiting.pop()
             if isinstance(one, dict):

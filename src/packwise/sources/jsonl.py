@@ -34,9 +34,13 @@ _MOST_BAD_ROWS = 100
 """A file with this many bad rows, and more bad than good ones, is given up."""
 
 _MOST_BLANK_LINES = 10_000
+_MOST_IDS = 1 << 17
 _KNOWN = frozenset("id _id title text url lang language metadata links".split())
 _NO_DOCUMENTS = LinkResolver(())
 _BEIR_NAMES = ("corpus.jsonl", "corpus.jsonl.gz")
+_own_ids: dict[str, str] = {}
+"""The ids that rows name themselves, by the hash of the row. A build lists the ids of a file
+before it reads the rows, and an unchanged row need not be parsed a second time."""
 
 
 def beir_corpus(folder: Path) -> Path | None:
@@ -105,13 +109,20 @@ def _opened(path: Path) -> IO[bytes]:
 
 def entry(line: bytes, location: str, unnamed: str, prefix: str) -> Entry:
     """The document of a row, or what is wrong with it; without an id it is ``unnamed``."""
-    try:
-        row_id = prefix + _row_id(_row(line), unnamed)
-    except SourceError as error:
-        return Problem(location, error.message)
+    source_hash = hashed(line.strip(), "rows", prefix)
+    own = _own_ids.get(source_hash)
+    if own is None:
+        try:
+            own = _own_id(_row(line))
+        except SourceError as error:
+            return Problem(location, error.message)
+        if len(_own_ids) >= _MOST_IDS:
+            _own_ids.clear()
+        _own_ids[source_hash] = own
+    row_id = prefix + (own or unnamed)
     return Item(
         id=row_id,
-        source_hash=hashed(line.strip(), "rows", prefix),
+        source_hash=source_hash,
         location=location,
         load=partial(_load, line, row_id, prefix),
         warning="" if _is_utf8(line) else "not UTF-8: the bytes that do not fit were replaced",
@@ -158,14 +169,14 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _row_id(row: Mapping[str, Any], unnamed: str) -> str:
-    """The row's id, else its URL, else its file and line."""
+def _own_id(row: Mapping[str, Any]) -> str:
+    """The row's id, else its URL; empty if it has neither."""
     for value in (row.get("_id"), row.get("id")):
         if isinstance(value, bool) or not isinstance(value, (str, int, type(None))):
             raise SourceError('has an "id" that is neither text nor a whole number')
         if value not in (None, ""):
             return clean(str(value))
-    return clean(_text(row.get("url"))) or unnamed
+    return clean(_text(row.get("url")))
 
 
 def _load(line: bytes, document_id: str, prefix: str) -> Document:

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from packwise.documents import Place
 
+Indexes = NDArray[np.int64]
+
 _CJK = "\u3040-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
+_WORD = re.compile(rf"([{_CJK}]|[^\W{_CJK}]+)")
+_ASCII_WORD = re.compile(r"(\w+)", re.ASCII)
+_LINE_END = re.compile("\n")
 _TAG = re.compile(r"<[^<>]*>")
 _RUN = 3
 """Words in a run that fixes a place."""
+_MOST_NUMBERS = 1 << 20
+"""Different words, so many that a run of them still has a number of 63 bits."""
 _NEAR = 60
 """How many words of markup may stand between two words of a text."""
 
@@ -26,40 +35,67 @@ def line_places(source: str, text: str, *, tagged: bool = False) -> tuple[Place,
     """Where in ``text`` each line of ``source`` begins. ``tagged`` sources have HTML tags."""
     if tagged:
         source = html.unescape(_TAG.sub(lambda tag: " " + "\n" * tag[0].count("\n"), source))
-    words: list[str] = []
-    lines: list[int] = []
-    for number, line in enumerate(source.split("\n"), start=1):
-        found = _WORD.findall(line)
-        words += found
-        lines += [number] * len(found)
-    spans = [(match[0], match.start()) for match in _WORD.finditer(text)]
-    places: list[Place] = []
-    last = 0
-    for here, there in _aligned([word for word, _ in spans], words):
-        if lines[there] != last:
-            last = lines[there]
-            places.append(Place(spans[here][1], f"line {last}"))
-    return tuple(places)
+    words, starts = _words(source)
+    ends = np.array([match.start() for match in _LINE_END.finditer(source)], dtype=np.int64)
+    lines = np.searchsorted(ends, starts) + 1
+    words_here, starts_here = _words(text)
+    found = _aligned(words_here, words)
+    here = np.flatnonzero(found >= 0)
+    lines = lines[found[here]]
+    begins = np.flatnonzero(np.diff(lines, prepend=0))
+    return tuple(
+        Place(start, f"line {line}")
+        for start, line in zip(
+            starts_here[here[begins]].tolist(), lines[begins].tolist(), strict=True
+        )
+    )
 
 
-def _aligned(text: Sequence[str], source: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Pairs of equal words, as indexes into both, in the order of the text."""
-    there = _unique_runs(source)
-    fixed = {at: there[run] for run, at in _unique_runs(text).items() if run in there}
+def _words(text: str) -> tuple[list[str], Indexes]:
+    """The words of a text, and where each of them begins."""
+    parts = (_ASCII_WORD if text.isascii() else _WORD).split(text)
+    ends = np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
+    return parts[1::2], ends[:-1:2]
+
+
+def _aligned(text: Sequence[str], source: Sequence[str]) -> Indexes:
+    """For each word of the text the equal one of the source, as an index; -1 where there is
+    none."""
+    found = _fixed(text, source)
     at = 0
-    for here, word in enumerate(text):
-        found = fixed[here] if here in fixed else _next(word, text[here + 1 : here + 2], source, at)
-        if found >= 0:
-            yield here, found
-            at = found + 1
+    for here in np.flatnonzero(found < 0).tolist():
+        if here and found[here - 1] >= 0:
+            at = int(found[here - 1]) + 1
+        found[here] = _next(text[here], text[here + 1 : here + 2], source, at)
+    return found
 
 
-def _unique_runs(words: Sequence[str]) -> dict[tuple[str, ...], int]:
-    """Where each run of words that occurs exactly once begins."""
-    found: dict[tuple[str, ...], int] = {}
-    for at, run in enumerate(zip(*(words[skip:] for skip in range(_RUN)), strict=False)):
-        found[run] = -1 if run in found else at
-    return {run: at for run, at in found.items() if at >= 0}
+def _fixed(text: Sequence[str], source: Sequence[str]) -> Indexes:
+    """The same for the words that begin a run which occurs exactly once in both."""
+    found = np.full(len(text), -1, dtype=np.int64)
+    if min(len(text), len(source)) < _RUN:
+        return found
+    every = [*text, *source]
+    numbers = {word: at for at, word in enumerate(dict.fromkeys(every))}
+    words = np.fromiter(map(numbers.__getitem__, every), dtype=np.int64, count=len(every))
+    # A number for every run, from those of its words.
+    runs = words[: 1 - _RUN]
+    for skip in range(1, _RUN):
+        runs = runs * len(numbers) + words[skip : len(runs) + skip]
+        if len(numbers) > _MOST_NUMBERS:
+            runs = np.unique(runs, return_inverse=True)[1]
+    (here, ours), (there, theirs) = (
+        _unique(part) for part in (runs[: len(text) + 1 - _RUN], runs[len(text) :])
+    )
+    _, one, other = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    found[here[one]] = there[other]
+    return found
+
+
+def _unique(runs: Indexes) -> tuple[Indexes, Indexes]:
+    """Where each run that occurs exactly once begins, and its number."""
+    values, places, counts = np.unique(runs, return_index=True, return_counts=True)
+    return places[counts == 1], values[counts == 1]
 
 
 def _next(word: str, following: Sequence[str], source: Sequence[str], at: int) -> int:

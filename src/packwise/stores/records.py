@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
@@ -132,7 +132,10 @@ def _storable_document(document: Document) -> Document:
         document,
         **{name: storable(getattr(document, name)) for name in texts},
         metadata={storable(k): storable(v) for k, v in document.metadata.items()},
-        sections=tuple(replace(s, path=tuple(map(storable, s.path))) for s in document.sections),
+        sections=tuple(
+            s if (path := tuple(map(storable, s.path))) == s.path else replace(s, path=path)
+            for s in document.sections
+        ),
         links=tuple(
             replace(k, href=storable(k.href), anchor=storable(k.anchor), kind=storable(k.kind))
             for k in document.links
@@ -152,7 +155,10 @@ def pack_payload(
         "metadata": dict(document.metadata),
         "sections": _section_rows(document),
         "links": _link_rows(document),
-        "passages": [astuple(passage) for passage in passages],
+        "passages": [
+            (p.position, p.section_path, p.start, p.end, p.content_hash, p.url, p.layout)
+            for p in passages
+        ],
         "extractions": [extraction_payload(extraction) for extraction in extractions],
     }
     return zlib.compress(storable(json.dumps(content, ensure_ascii=False)).encode(), 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -122,9 +123,11 @@ class TermTableWriter:
     def add(self, terms: Sequence[str]) -> None:
         counted = Counter(terms)
         digests = list(map(term_hash, counted))
-        self._hashes.write(np.array(digests, dtype="<u8").tobytes())
-        counts = np.minimum(np.array(list(counted.values()), dtype=np.int64), _MOST_COUNTED)
-        self._counts.write(counts.astype("<u2").tobytes())
+        self._hashes.write(struct.pack(f"<{len(digests)}Q", *digests))
+        counts = counted.values()
+        if len(terms) > _MOST_COUNTED:
+            counts = [min(count, _MOST_COUNTED) for count in counts]
+        self._counts.write(struct.pack(f"<{len(digests)}H", *counts))
         self._ends.append((self._ends[-1] if self._ends else 0) + len(digests))
         self._lengths.append(len(terms))
         self._frequencies.update(digests)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -211,7 +212,7 @@ class PackEntityTables:
         """Write what a passage says. ``known`` are the keys of entities by their names; those of
         its mentions are added."""
         new = [m for m in found.mentions if m.description or m.key not in known]
-        self._connection.executemany(
+        self._add(
             "INSERT INTO entities (name, label, kind, description) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (name) DO UPDATE SET description ="
             " CASE WHEN description = '' THEN excluded.description ELSE description END",
@@ -225,16 +226,16 @@ class PackEntityTables:
             )
         subjects = {fact.key: fact.label for fact in found.facts}
         self._add_entities([(key, label, Kind.TERM.value) for key, label in subjects.items()])
-        self._connection.executemany(
+        self._add(
             "INSERT INTO mentions (passage, entity, sure) VALUES (?, ?, ?)",
             [(passage, known[m.key], m.sure) for m in found.mentions],
         )
-        self._connection.executemany(
+        self._add(
             "INSERT INTO facts (passage, position, entity, text)"
             " SELECT ?, ?, key, ? FROM entities WHERE name = ?",
             [(passage, i, fact.text, fact.key) for i, fact in enumerate(found.facts)],
         )
-        self._connection.executemany(
+        self._add(
             "INSERT INTO relations (passage, position, source, relation, target, context)"
             " SELECT ?, ?, s.key, ?, t.key, ? FROM entities AS s, entities AS t"
             " WHERE s.name = ? AND t.name = ?",
@@ -291,10 +292,13 @@ class PackEntityTables:
                         f"SELECT {column} FROM {table} WHERE passage IN ({marks(batch)})", batch
                     )
 
+    def _add(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement for each row; most passages have no row for most statements."""
+        if rows:
+            self._connection.executemany(statement, rows)
+
     def _add_entities(self, rows: Sequence[tuple[str, str, str]]) -> None:
-        self._connection.executemany(
-            "INSERT OR IGNORE INTO entities (name, label, kind) VALUES (?, ?, ?)", rows
-        )
+        self._add("INSERT OR IGNORE INTO entities (name, label, kind) VALUES (?, ?, ?)", rows)
 
 
 def _columns() -> Iterator[tuple[str, str]]:

@@ -83,9 +83,17 @@ def _expected(migrations: tuple[SchemaMigration, ...], version: int) -> Objects:
 
 def row_checksum(*values: Any) -> int:
     """CRC-32 of the values of a row. SQL has it under the same name."""
-    parts = bytearray()
+    parts: list[bytes] = []
     for value in values:
-        content = value.encode() if isinstance(value, str) else value
-        content = content if isinstance(content, bytes) else repr(content).encode()
-        parts += f"{type(value).__name__}{len(content)}:".encode() + content
-    return zlib.crc32(parts)
+        kind = type(value)
+        if kind is str:
+            content = value.encode()
+        else:
+            content = value if kind is bytes else repr(value).encode()
+        parts += (b"%s%d:" % (_kind_name(kind), len(content)), content)
+    return zlib.crc32(b"".join(parts))
+
+
+@lru_cache(maxsize=16)
+def _kind_name(kind: type) -> bytes:
+    return kind.__name__.encode()
