@@ -273,6 +273,10 @@ def test_the_caption_of_a_figure_names_no_section_and_is_said_once(read, blocks)
     assert blocks(document) == [("text", "Figure 3.2. The box"), ("text", said)]
     assert [section.path for section in document.sections] == [()]
     assert blocks(read("html", page(image))) == [("text", "The box")]
+    assert blocks(read("html", page(f"<figure>{image}</figure>"))) == [("text", "The box")]
+    described = image.replace("The box", said)
+    figure = f"<figure>{described}<figcaption>The box</figcaption></figure>"
+    assert ("text", said) in blocks(read("html", page(figure)))
 
 
 def test_classes_of_paragraphs_mean_headings_and_code(read, blocks):

@@ -31,7 +31,7 @@ _LIKELY_CONTENT = (
     "#mw-content-text, .entry-content, .post-content, #content, #main-content"
 )
 _BOXES = frozenset("note warning tip caution important admonition danger hint attention".split())
-_FIGURE_DEPTH = 5
+_FIGURE_DEPTH, _FEW_WORDS = 5, 80
 
 
 def content_of(page: LexborHTMLParser) -> LexborNode | None:
@@ -120,8 +120,8 @@ def is_in_box(node: LexborNode) -> bool:
 
 
 def shown_instead(image: LexborNode) -> str:
-    """The text for an image, unless it says no more than the caption of its figure, or is the icon
-    of a note."""
+    """The text for an image, unless it is a few words in a figure with a caption, or the icon of a
+    note."""
     text = image.attributes.get("alt") or ""
     if text.strip("[] ").lower() in _BOXES:
         return ""
@@ -130,6 +130,6 @@ def shown_instead(image: LexborNode) -> str:
         if around is None:
             break
         if "figure" in (around.attributes.get("class") or "").split() or around.tag == "figure":
-            return "" if text in around.text() else text
+            return "" if len(text) <= _FEW_WORDS and around.text(strip=True) else text
         around = around.parent
     return text
