@@ -287,3 +287,10 @@ def test_too_many_open_files_are_one_line_wherever_that_happens(monkeypatch, cap
     assert capsys.readouterr().err == (
         "packwise: too many files are open -> ulimit -n 1024, then again\n"
     )
+
+
+@pytest.mark.parametrize("command", ["context", "ask"])
+def test_a_budget_of_no_tokens_is_wrong_usage(run, notes_pack, command):
+    result = run(command, str(notes_pack), "how do I rotate the key?", "--budget", "0")
+    assert result.exit_code == 2
+    assert "0 is not in the range x>=1" in result.output

@@ -123,10 +123,11 @@ def test_an_incremental_build_equals_a_full_one(source, tmp_path):
     build_pack([str(source)], str(tmp_path / "at-once"))
     assert contents(tmp_path / "stepwise") == contents(tmp_path / "at-once")
     question = "what warns of ships"
-    hits = [
-        [(hit.passage.id, hit.scores.final) for hit in library.search(question, k=10).hits]
-        for library in (packwise.open(str(tmp_path / n)) for n in ("stepwise", "at-once"))
-    ]
+    hits: list[list[tuple[str, float]]] = []
+    for name in ("stepwise", "at-once"):
+        with packwise.open(str(tmp_path / name)) as library:
+            found = library.search(question, k=10).hits
+            hits.append([(hit.passage.id, hit.scores.final) for hit in found])
     assert hits[0] == hits[1]
 
 

@@ -38,7 +38,7 @@ _BAR = 10
 @click.option(
     "--max-results", default=5, show_default=True, metavar="N", help="Articles to use, 1 to 20."
 )
-@click.option("--budget", type=int, metavar="N", help="Most tokens to send.")
+@click.option("--budget", type=click.IntRange(min=1), metavar="N", help="Most tokens to send.")
 @click.option(
     "--enhancements/--no-enhancements", default=True, help="Allow the steps below, or none of them."
 )

@@ -47,7 +47,9 @@ def _packing_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @click.argument("store")
 @text_argument("question")
-@click.option("--budget", type=int, metavar="N", help="Most tokens of the context.")
+@click.option(
+    "--budget", type=click.IntRange(min=1), metavar="N", help="Most tokens of the context."
+)
 @click.option("--policy", type=click.Choice(PACKING_POLICIES), help="How passages are chosen.")
 @click.option("--mode", type=click.Choice(get_args(Mode)), default="hybrid", help="Which legs.")
 @click.option("--fusion", type=click.Choice(get_args(Fusion)), help="How the legs are joined.")
