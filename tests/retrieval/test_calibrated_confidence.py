@@ -55,6 +55,15 @@ def pack(tmp_path, notes_pack):
     return shutil.copytree(notes_pack, tmp_path / "pack")
 
 
+def test_words_count_together_where_the_best_sentence_of_a_passage_holds_them():
+    question = "Whom did Rollo swear fealty to?"
+    apart = read(question, hit("Rollo came. They swear. Rollo left."))
+    joined = read(question, hit("They came. Rollo had to swear."), hit("They swear fealty, Rollo."))
+    assert apart["together_first"] == apart["together"] < apart["held"]
+    assert apart["together_first"] < joined["together_first"] == joined["held"]
+    assert joined["together_first"] < joined["together"] == joined["held_best"]
+
+
 def test_every_sign_is_read_and_explained():
     found = read("Whom did Rollo swear fealty to?", hit("Rollo agreed to swear fealty to Charles."))
     assert set(found) == set(SIGNS)

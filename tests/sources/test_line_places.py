@@ -145,3 +145,8 @@ def test_places_are_written_as_one():
     assert located("keys.md", "line 3") == "keys.md:3"
     assert located("report.pdf", "page 3") == "report.pdf, page 3"
     assert located("keys.md", "") == "keys.md"
+
+
+def test_words_that_a_source_repeats_fix_no_place():
+    source, text = "one two three\nfour five six\none two three", "four five six one two three"
+    assert [(p.start, p.name) for p in line_places(source, text)] == [(0, "line 2"), (14, "line 3")]

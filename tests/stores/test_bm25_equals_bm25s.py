@@ -10,6 +10,7 @@ from store_world import fill, make
 from packwise.language.analyzer import terms
 from packwise.stores import bm25
 from packwise.stores.pack.store import create_or_open_pack
+from packwise.stores.term_table import TermTable
 
 WORDS = [f"w{i}" for i in range(400)]
 
@@ -68,3 +69,9 @@ def test_the_best_few_are_those_of_bm25s(corpus, asked, k):
     wanted = np.sort(scores_of_bm25s(documents, asked))[::-1]
     best = [match.score for match in store.keyword_search(asked, k)]
     assert best == pytest.approx(wanted[:k][wanted[:k] > 0].tolist(), rel=1e-5)
+
+
+def test_a_term_counts_at_most_65535_times_in_a_passage():
+    table = TermTable.of([(1, ["again"] * 70_000 + ["once"])])
+    assert table.counts.tolist() == [65_535, 1]
+    assert table.lengths.tolist() == [70_001]
