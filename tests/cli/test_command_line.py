@@ -290,7 +290,7 @@ def test_too_many_open_files_are_one_line_wherever_that_happens(monkeypatch, cap
 
 
 @pytest.mark.parametrize("command", ["context", "ask"])
-def test_a_budget_of_no_tokens_is_wrong_usage(run, notes_pack, command):
-    result = run(command, str(notes_pack), "how do I rotate the key?", "--budget", "0")
-    assert result.exit_code == 2
-    assert "0 is not in the range x>=1" in result.output
+def test_a_budget_of_no_tokens_is_wrong_usage(notes_pack, command):
+    done = packwise(command, notes_pack, "how do I rotate the key?", "--budget", "0")
+    assert done.returncode == 2
+    assert "0 is not in the range x>=1" in done.stderr

@@ -7,6 +7,7 @@ import pytest
 from store_world import fill, make
 
 from packwise.errors import StoreError
+from packwise.stores.pack.schema import row_checksum
 from packwise.stores.pack.store import create_or_open_pack, open_pack
 from packwise.stores.pack.validation import validate
 
@@ -69,3 +70,16 @@ def test_a_torn_database_is_found(pack, first_page):
     with pytest.raises(StoreError) as error:
         read_all(pack)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "stored"),
+    [
+        (("keys.md", 3, None, b"\x00\x01", 0.5), 3022912083),
+        (("3",), 1321254940),
+        ((3,), 3820368158),
+        (("Schlüssel", -1), 2291770466),
+    ],
+)
+def test_the_checksum_of_a_row_is_the_one_that_packs_hold(row, stored):
+    assert row_checksum(*row) == stored
