@@ -71,7 +71,7 @@ def _unpacked(path: Path, limit: int) -> Iterator[bytes]:
         raise SourceError(f"is not a whole gzip file ({error})") from error
 
 
-def is_prose(path: Path) -> bool:
+def holds_prose(path: Path) -> bool:
     """Whether a file holds lines of words, whatever its name says: a licence, notes, a letter; not
     code, data or keys."""
     try:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from packwise.errors import SourceError
-from packwise.sources.decoding import is_prose
+from packwise.sources.decoding import holds_prose
 
 GROUP = "packwise.sources"
 """The entry points of other packages' readers."""
@@ -315,7 +315,7 @@ def reader_for(path: Path) -> Reader | None:
     known = readers().get(ending)
     if known is not None and (not _NO_SUFFIX.fullmatch(ending) or known.may_read(path)):
         return known
-    return reader_of("text") if _NO_SUFFIX.fullmatch(ending) and is_prose(path) else known
+    return reader_of("text") if _NO_SUFFIX.fullmatch(ending) and holds_prose(path) else known
 
 
 def common_suffixes() -> str:
