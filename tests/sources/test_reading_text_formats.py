@@ -986,6 +986,8 @@ def test_the_parts_of_a_law_are_headings(one, line):
     document = one("act.txt", law)
     assert document.sections[-1].path == ("CHAPTER II", line)
     assert one("b.txt", f"The warden says so in\n{line}, and that is all.\n").sections[0].path == ()
+    assert paths(one("c.txt", "Section 12 says so.\n\nIt is long.\n")) == [""]
+    assert paths(one("d.txt", "Part 2 says so\n\nIt is long.\n")) == [""]
 
 
 def test_texts_may_be_packed_and_have_no_suffix(folder, opened):

@@ -35,6 +35,7 @@ def test_prose_without_a_suffix_is_read_as_text_and_other_files_are_not(folder):
     root = folder(
         {
             "LICENSE": PROSE,
+            "a-note": "Call the warden before noon",
             "Apache-2.0": PROSE,
             "GFDL-1.3": PROSE,
             "notes": "会議は三月一日に東京の本社で開かれます。資料は前日までに送ってください。\n",
@@ -47,7 +48,9 @@ def test_prose_without_a_suffix_is_read_as_text_and_other_files_are_not(folder):
     )
     (root / "image").write_bytes(b"\x89PNG\0\0" * 40)
     source = open_source(str(root))
-    assert list(source.ids()) == ["Apache-2.0", "GFDL-1.3", "LICENSE", "manual.1", "notes"]
+    assert list(source.ids()) == [
+        *("Apache-2.0", "GFDL-1.3", "LICENSE", "a-note", "manual.1", "notes")
+    ]
     assert source.skipped == {".7": 1, "no suffix": 4}
     assert {file.id: file.reader.format for file in source.listing.files}["manual.1"] == "man"
 

@@ -19,8 +19,8 @@ _CLAUSE = re.compile(r"[ ]{0,4}(\d{1,2})\.[ ]+(?=[^\W\d_])([^.\n]{2,64})\.(?:[ ]
 _CLAUSE_NUMBER = re.compile(r"[ ]*\d{1,2}\.[ ]")
 _DIVISION = re.compile(
     r"(?i:(?P<part>part|title|chapter|division|book|teil|titel|kapitel|abschnitt|titre|chapitre)"
-    r"|(?P<article>article|section|artikel|schedule|annex|appendix|anhang|anlage|annexe)|§§?)"
-    r"[ ](?:\d{1,4}[a-z]?|[IVXLC]{1,7})(?:[.:)]?|[.:)]?[ ]+[-–—]?[ ]*[^\W\d_][^\n]{0,80})"
+    r"|(?:article|section|artikel|schedule|annex|appendix|anhang|anlage|annexe)|§§?)"
+    r"[ ](?:\d{1,4}[a-z]?|[IVXLC]{1,7})(?:[.:)]?|[.:)]?[ ]+[-–—]?[ ]*(?P<name>[^\W\d_][^\n]{0,80}))"
 )
 _SMALL_WORDS = frozenset("with from into upon than that this your when under over between".split())
 _ADDRESS = re.compile(r"<?(?:https?://|www\.)\S+>?")
@@ -54,8 +54,9 @@ def division(line: str) -> int:
     """Whether a line alone names a part of a law or contract: 1 for a chapter or part, 2 for a
     section or article, 0 for neither."""
     found = _DIVISION.fullmatch(line.strip())
-    if found is None or line.rstrip().endswith((",", ";")):
-        return 0
+    name = (found and found["name"]) or "X"
+    if found is None or not name[0].isupper() or name.endswith((".", ",", ";")):
+        return 0  # "Section 12 says so." is a sentence.
     return 1 if found["part"] else 2
 
 

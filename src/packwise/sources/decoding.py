@@ -23,6 +23,7 @@ _NOT_TEXT_SHARE = 0.10
 """A file with a larger share of unreadable bytes than this is not text."""
 
 _PROSE_SAMPLE = 8192
+_FEWEST_WORDS = 5
 _LONGEST_WORD = 30
 """Letters; what has more is a key."""
 
@@ -77,10 +78,15 @@ def holds_prose(path: Path) -> bool:
     try:
         check_size(path, SIZE_LIMIT)
         with path.open("rb") as file:
-            text, _ = decode(file.read(_PROSE_SAMPLE).rpartition(b"\n")[0])
+            sample = file.read(_PROSE_SAMPLE)
+        # The last line of a sample may be cut.
+        whole = sample if len(sample) < _PROSE_SAMPLE else sample.rpartition(b"\n")[0]
+        text, _ = decode(whole)
     except (OSError, SourceError):
         return False
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if text.isascii() and len(text.split()) < _FEWEST_WORDS:
+        return False
     return not text.startswith("#!") and 2 * sum(map(_is_words, lines)) > len(lines)
 
 

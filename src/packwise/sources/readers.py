@@ -166,7 +166,7 @@ BUILT_IN = (
         (".rst",),
         Reads.TEXT,
         "packwise.sources.rst:read",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader(
