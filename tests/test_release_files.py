@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 import packwise
 
@@ -68,6 +70,26 @@ def test_the_changelog_begins_with_this_version():
     first = re.search(r"(?m)^## (\S+)", (ROOT / "CHANGELOG.md").read_text())
     assert first
     assert first[1] == packwise.__version__
+
+
+def project_urls(monkeypatch: pytest.MonkeyPatch, repository: str) -> dict[str, str]:
+    monkeypatch.setenv("PACKWISE_REPOSITORY", repository)
+    return ProjectMetadata(str(ROOT), PluginManager()).core.urls
+
+
+def test_a_release_states_the_repository_that_it_was_built_from(monkeypatch):
+    urls = project_urls(monkeypatch, "https://git.example/acme/packwise/")
+    assert urls["Homepage"] == "https://git.example/acme/packwise"
+    assert urls["Issues"] == "https://git.example/acme/packwise/issues"
+    for page in ("Documentation", "Changelog"):
+        assert (ROOT / urls[page].partition("/main/")[2]).exists()
+    steps = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]["build"]
+    (build,) = (step for step in steps["steps"] if step.get("run") == "make dist")
+    assert "github.repository" in build["env"]["PACKWISE_REPOSITORY"]
+
+
+def test_what_is_built_elsewhere_states_no_address(monkeypatch):
+    assert project_urls(monkeypatch, "") == {}
 
 
 def test_every_page_of_the_docs_is_in_the_navigation():
