@@ -73,8 +73,16 @@ TUNE_TREES = {
     "borg": ("debian: borgbackup-doc", "usr/share/doc/borgbackup/html"),
     "celery": ("celery==5.7.0", "docs"),
     "click": ("click==8.5.1", "docs"),
+    "django": ("django==5.2.19", "docs/faq docs/howto docs/topics"),
     "dnsmasq_chrony": ("debian: dnsmasq-base chrony", "usr/share/man"),
     "flask": ("flask==3.1.3", "docs"),
+    "gimp": ("debian: gimp-help-en", "usr/share/gimp/2.0/help/en"),
+    "gnucash": (
+        "debian: gnucash-docs",
+        "usr/share/doc/gnucash-docs/gnucash-guide-en usr/share/doc/gnucash-docs/gnucash-help-en",
+    ),
+    "gnuplot": ("debian: gnuplot-doc", "usr/share/doc/gnuplot/gnuplot.pdf"),
+    "licences": ("debian: base-files", "usr/share/common-licenses"),
     "marshmallow": ("marshmallow==4.4.0", "docs"),
     "mutt": ("debian: mutt", "usr/share/doc/mutt/html"),
     "mypy": ("mypy==2.4.1", "docs/source"),
@@ -115,18 +123,15 @@ def pack(tree: str, requirement: str, inside: str, folder: Path) -> str:
     """The pack of a tree's documentation, built if it is not there yet."""
     target = folder / tree
     if not (target / "pack.sqlite").exists():
-        source = QUESTIONS / "tune" / tree
+        files = QUESTIONS / "tune" / tree
         if requirement.startswith("debian: "):
-            source = unpacked(
-                requirement.removeprefix("debian: ").split(), folder / f"{tree}-files"
-            )
-            source /= inside
+            files = unpacked(requirement.removeprefix("debian: ").split(), folder / f"{tree}-files")
         elif requirement:
             archive = fetched(requirement, folder)
             with tarfile.open(archive) as opened:
                 opened.extractall(folder, filter="data")
-            source = folder / archive.name.removesuffix(".tar.gz") / inside
-        packwise.build([str(source)], str(target))
+            files = folder / archive.name.removesuffix(".tar.gz")
+        packwise.build([str(files / part) for part in inside.split() or ["."]], str(target))
     return str(target)
 
 

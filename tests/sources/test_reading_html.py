@@ -279,6 +279,18 @@ def test_the_caption_of_a_figure_names_no_section_and_is_said_once(read, blocks)
     assert ("text", said) in blocks(read("html", page(figure)))
 
 
+def test_labels_in_bold_name_sections_but_captions_do_not(read):
+    said = "It is shown here as it was before it was painted, with the lid open and the key in it."
+
+    def sections(*labels: str) -> list[tuple[str, ...]]:
+        body = "".join(f"<p><b>{label}</b></p><p>{said}</p><p>{said}</p>" for label in labels)
+        return [one.path for one in read("html", page(f"<h1>Boxes</h1>{body}")).sections]
+
+    assert sections("The box", "The lid") == [("The box",), ("The lid",)]
+    for name in ("Figure 3.2. ", "Fig. 4 ", "Table 2: ", "Abb. 7 ", "Tabla 1. "):
+        assert sections(f"{name}The box", f"{name}The lid") == [()], name
+
+
 def test_classes_of_paragraphs_mean_headings_and_code(read, blocks):
     body = "<h1>Boxes</h1><p class=MsoHeading2>Keys</p><p>A key is brass.</p>"
     body += "<p class=code>make key<br>make lock</p>"
