@@ -2,6 +2,7 @@
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from store_world import DIM, EMBEDDER, fill, keyword, make, vectors_of
 
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
+from packwise.stores.pack.entity_rows import _COUNT, _SCOPE
 from packwise.stores.pack.store import create_or_open_pack
 from packwise.stores.pack.validation import validate
 
@@ -134,6 +136,16 @@ def test_an_unchanged_build_writes_nothing(store, tmp_path):
     before = files()
     assert fill(store, [NOTE, make("more", "More text.")]).unchanged == 2
     assert files() == before
+
+
+def test_counting_a_common_name_again_reads_an_index_of_its_sure_mentions(store, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "pack" / "pack.sqlite")) as connection:
+        steps = connection.execute(f"EXPLAIN QUERY PLAN {_COUNT.format(scope=_SCOPE)}".replace(
+            "temp.changed_entities", "entities"
+        )).fetchall()  # fmt: skip
+    read = [step[3] for step in steps if "mentions" in step[3]]
+    assert ["mentions_entity" in step for step in read] == [True, False]
+    assert "mentions_sure (entity=?)" in read[1]
 
 
 def test_another_embedder_takes_over_when_it_stages_everything(store):

@@ -38,7 +38,7 @@ def _migration(version: int) -> SchemaMigration:
     return SchemaMigration(version, tuple(part.strip() for part in parts if part.strip()))
 
 
-MIGRATIONS = tuple(_migration(version) for version in (1, 2, 3, 4))
+MIGRATIONS = tuple(_migration(version) for version in (1, 2, 3, 4, 5))
 
 
 _AROUND_SIGNS = re.compile(r" ?([(),]) ?")
