@@ -694,6 +694,32 @@ def test_the_opening_of_a_section_that_the_question_names_is_always_judged():
     assert "Turn the key to the left." in [one.block.text for one in ranked]
 
 
+@pytest.mark.parametrize(
+    ("heading", "line", "bold"),
+    [
+        ("box", "box", True),
+        ("box", "box name value", True),
+        ("box()", "box(name, lid=True, key=None, of=None)", True),
+        ("Using a box", "Using a box is easy, you only need a key:", False),
+        ("Box", "Boxes are brown, and most of them have lids:", False),
+    ],
+)
+def test_a_sentence_that_opens_like_its_heading_is_no_name(heading, line, bold):
+    told = "It is made of wood and holds what you put in."
+    page = f"<h1>Parts</h1><h2>{heading}</h2><p>{line}<br>{told}</p>"
+    block = blocks_of(sources(read(page, format="html")))[0]
+    (shown,) = rendered([block])
+    assert shown.startswith(f"**{line}**: ") is bold
+
+
+def test_words_about_who_asks_do_not_count():
+    blocks = blocks_of(sources(read("# Users\n\nYou can create a superuser here.\n")))
+    asked = weighted_question("How can I create a superuser for you?", blocks)
+    assert set(asked.weights) == {"creat", "superus"}
+    assert sum(asked.weights.values()) == pytest.approx(1)
+    assert set(weighted_question("Can I?", blocks).weights) == {"can", "i"}
+
+
 def test_a_question_in_the_text_is_not_its_own_answer():
     page = "How do I stop the server?\n\nSend it the signal TERM and wait."
     best = ranked("How do I stop the server?", evidence(page)).blocks[0].block

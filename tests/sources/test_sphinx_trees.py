@@ -37,6 +37,23 @@ def test_included_code_is_the_part_that_is_asked_for(options, code, folder, open
     assert found == [("text", "Look:"), ("code", code.strip("\n")), ("text", "End.")]
 
 
+def test_a_table_is_read_from_its_file(folder, opened, blocks):
+    text = "Title\n=====\n\n.. csv-table:: Ports\n   {}:header-rows: 1\n   :file: {}\n\nEnd.\n"
+    root = folder(
+        {
+            "guide/a.rst": text.format("", "../ports.csv"),
+            "guide/b.rst": text.format(":widths: auto\n   ", "/secret.csv"),
+            "ports.csv": 'Name,Port\n"web, inner",8080\n``db``,5432\n',
+            "secret.csv": ":acl: staff\n\nkey,value\n",
+            "conf.py": "",
+        }
+    )
+    read = opened(root).documents
+    assert ("table", "Name | Port\nweb, inner | 8080\ndb | 5432") in blocks(read["guide/a.rst"])
+    assert "Ports" in read["guide/a.rst"].text
+    assert blocks(read["guide/b.rst"]) == [("text", "End.")]
+
+
 def test_nothing_is_included_that_is_not_the_sources_own(folder, opened, tmp_path):
     (tmp_path / "outside.txt").write_text("hidden words")
     paths = ["../outside.txt", str(tmp_path / "outside.txt"), "link.txt", "linked/outside.txt"]

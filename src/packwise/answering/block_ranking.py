@@ -51,7 +51,7 @@ _IDENTIFIER = re.compile(r"(?<![\w-])(?:--?)?[A-Za-z]\w*(?:[_.:-]+\w+)+|(?<![\w-
 _NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
 _ASKER = frozenset("i me my we our you your can".split())
-"""Words about who asks, which no heading repeats."""
+"""Words about who asks, which no answer repeats."""
 _USUAL_TERMS = 8
 _LONGEST = 800
 _SUBJECT = 8
@@ -149,7 +149,7 @@ def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> bool:
     if asked and not asked.isdisjoint(names):
         return True
     held = set(terms(path[-1], block.source.passage.lang))
-    words = question.weights.keys() - _ASKER
+    words = question.weights.keys()
     return len(words) >= _NAMING_WORDS and held >= words
 
 
@@ -324,6 +324,7 @@ def weighted_question(
         frequency = Counter(t for b in blocks for t in set(terms(b.text, b.source.passage.lang)))
     if lang in ("", "en"):
         nouns = [noun for noun in joined_verbs(question) if frequency.get(noun)]
-        parsed = replace(parsed, weights=dict.fromkeys((*parsed.weights, *nouns), 1.0))
+        asked = [term for term in parsed.weights if term not in _ASKER] or parsed.weights
+        parsed = replace(parsed, weights=dict.fromkeys((*asked, *nouns), 1.0))
     rarity: Callable[[str], float] = lambda term: idf(known, frequency.get(term, 0))  # noqa: E731
     return parsed.weighted(rarity)

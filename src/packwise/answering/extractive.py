@@ -8,6 +8,7 @@ name or a number that clearly answers comes first.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -61,6 +62,9 @@ ROW_ASKED_FOR = 0.3
 """Least probability of an answer with a row that the question asks for by name: rows of figures
 look unlike any question, which is no reason to refuse it."""
 _SAME = 0.8
+_WORD = re.compile(r"\b[a-z]{2,}\b")
+_ARGUMENTS = 3
+"""Words that may follow the name of an option on its line; more are a sentence."""
 _OF_TABLES = (PartKind.TABLE, PartKind.ROW, PartKind.ITEM)
 _PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
@@ -283,9 +287,14 @@ def _with_bold_term(block: AnswerBlock, text: str) -> str:
 
 
 def _names_section(text: str, block: AnswerBlock) -> bool:
-    """Whether a text begins with the option or the function that its section describes."""
+    """Whether a text begins with the option or the function that its section describes, and not
+    with a sentence that opens with the words of the heading."""
     path = block.source.passage.section_path
-    return bool(path) and text.startswith(path[-1].removesuffix("()"))
+    name = path[-1].removesuffix("()") if path else ""
+    if not name or not text.startswith(name):
+        return False
+    rest = text.partition("\n")[0].removeprefix(name)
+    return not (rest[:1].isalnum() or (rest[:1] == " " and len(_WORD.findall(rest)) > _ARGUMENTS))
 
 
 def _subject(block: AnswerBlock, question: str) -> str:

@@ -1,5 +1,5 @@
-"""The ``include`` and ``literalinclude`` directives of reStructuredText, resolved to files of the
-same source folder."""
+"""The ``include``, ``literalinclude`` and ``csv-table`` directives of reStructuredText, resolved to
+files of the same source folder."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ _LEADING = 20_000
 _DIRECTIVE = re.compile(
     r"(?m)^([ \t]*)\.\. (include|literalinclude)::[ \t]+(\S[^\n]*)$"
     r"((?:\n\1[ \t]+:[\w-]+:[^\n]*$)*)"
+)
+_TABLE = re.compile(
+    r"(?m)^([ \t]*)\.\. csv-table::([^\n]*)$"
+    r"((?:\n\1[ \t]+:[\w-]+:[^\n]*$)*?)\n\1[ \t]+:file:([^\n]*)$((?:\n\1[ \t]+:[\w-]+:[^\n]*$)*)"
 )
 _OPTION = re.compile(r"(?m)^[ \t]*:([\w-]+):(.*)$")
 _FIELD = re.compile(r":([^\s:][^:\n]{0,60}):(?:[ \t]+(.*)|$)")
@@ -99,7 +103,7 @@ class Includes:
 
     def expand(self, document_id: str, text: str, project: str = "") -> str:
         """The text with the files that it includes in their places."""
-        if "include::" not in text:
+        if "include::" not in text and "csv-table::" not in text:
             return text
         return self._expand(document_id, text, project, (document_id,), Left())
 
@@ -108,25 +112,42 @@ class Includes:
     ) -> str:
         def insert(found: re.Match[str]) -> str:
             indent, name, path = found[1], found[2], found[3].rstrip()
-            folder = project if path.startswith("/") else posixpath.dirname(base)
-            target = posixpath.normpath(posixpath.join(folder, path.lstrip("/")))
-            if target in open_files or len(open_files) > DEEPEST or left.reading <= 0:
-                return found[0]
-            included = self.read(target)
-            if included is None:
-                return found[0]
             options = {key: value.strip() for key, value in _OPTION.findall(found[4])}
-            part = _selected(included, options)
-            left.reading -= len(included)
-            if len(part) > left.inserting:
+            target = _target(base, path, project)
+            part = self._part(target, options, open_files, left)
+            if part is None:
                 return found[0]
-            left.inserting -= len(part)
             if name == "literalinclude" or not options.keys().isdisjoint(("literal", "code")):
                 return f"{indent}::\n\n{_indented(part, indent + '   ')}\n"
             part = self._expand(target, part, project, (*open_files, target), left)
             return f"\n{_indented(part, indent)}\n"
 
-        return _DIRECTIVE.sub(insert, text)
+        def fill(found: re.Match[str]) -> str:
+            indent, title, before, path, after = found.groups()
+            part = self._part(_target(base, path.strip(), project), {}, open_files, left)
+            if part is None:
+                return found[0]
+            rows = _indented(part, f"{indent}   ")
+            return f"{indent}.. csv-table::{title}{before}{after}\n\n{rows}\n"
+
+        return _TABLE.sub(fill, _DIRECTIVE.sub(insert, text))
+
+    def _part(
+        self, target: str, options: Mapping[str, str], open_files: tuple[str, ...], left: Left
+    ) -> str | None:
+        """What a directive takes of a file; ``None`` if it may not, or what is left is too
+        little."""
+        if target in open_files or len(open_files) > DEEPEST or left.reading <= 0:
+            return None
+        included = self.read(target)
+        if included is None:
+            return None
+        part = _selected(included, options)
+        left.reading -= len(included)
+        if len(part) > left.inserting:
+            return None
+        left.inserting -= len(part)
+        return part
 
     def read(self, target: str) -> str | None:
         """The text of a file that may be included; ``None`` if it may not."""
@@ -164,6 +185,12 @@ class Includes:
                     )
             self._rules[folder] = rules
         return self._rules[folder]
+
+
+def _target(base: str, path: str, project: str) -> str:
+    """The id of the file that a directive in a document names."""
+    folder = project if path.startswith("/") else posixpath.dirname(base)
+    return posixpath.normpath(posixpath.join(folder, path.lstrip("/")))
 
 
 def _indented(text: str, indent: str) -> str:
