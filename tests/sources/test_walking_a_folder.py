@@ -232,3 +232,6 @@ def test_a_site_made_by_sphinx_is_read_without_its_sources_and_lists_of_links(fo
     assert list(open_source(str(root)).ids()) == ["index.html", "sub/search.html"]
     (root / "searchindex.js").unlink()
     assert len(list(open_source(str(root)).ids())) == len(files)
+    (root / "_static").mkdir()
+    (root / "_static" / "theme.js").write_text("// Shows and hides the list of pages.\nshow();\n")
+    assert list(open_source(str(root)).ids()) == ["index.html", "sub/search.html"]

@@ -14,6 +14,9 @@ from packwise.sources.readers import SourceFile, reader_for, suffix
 from packwise.sources.secrets import secret_in
 from packwise.sources.source_items import Problem, reason_of
 
+_SPHINX_SITES = ({"searchindex.js"}, {"_static", "genindex.html", "search.html"})
+"""Names in the folder of a site made by Sphinx; its search index is not always published."""
+
 _BESIDE_SPHINX_PAGES = (
     *("/_sources/", "/_static/", "/genindex*.html", "/search.html", "/py-modindex.html"),
     *("/_modules/", "/searchindex.js", "/objects.inv"),
@@ -82,7 +85,7 @@ class _Walker:
         if folder.id and not names.isdisjoint(("pyvenv.cfg", "pack.sqlite")):
             return []
         rules = folder.rules
-        if "searchindex.js" in names:
+        if any(names.issuperset(site) for site in _SPHINX_SITES):
             rules = rules.with_lines(_BESIDE_SPHINX_PAGES, folder.id)
         for name in FILES:
             if name in names:
