@@ -23,7 +23,7 @@ from packwise.answering.blocks import (
     option_spans,
     surroundings,
 )
-from packwise.answering.extractive import choose, extract, rendered
+from packwise.answering.extractive import FIRST_PASSAGES, SURE, choose, extract, rendered
 from packwise.answering.named_rows import exact_row, named_rows, names_row, rows_asked_for
 from packwise.answering.short_answers import _whole_words, short_answer
 from packwise.chunking import chunk
@@ -692,6 +692,25 @@ def test_the_opening_of_a_section_that_the_question_names_is_always_judged():
     ranked = rank_blocks(question, blocks).blocks
     assert len(ranked) < len(blocks)
     assert "Turn the key to the left." in [one.block.text for one in ranked]
+
+
+@pytest.mark.parametrize(
+    ("probability", "most", "shown"),
+    [(0.95, 3, [2]), (0.89, 3, [2, 0, 1]), (0.89, 1, [2]), (0.5, 3, [2, 0, 1])],
+)
+def test_an_answer_that_is_not_sure_shows_a_part_of_the_first_two_passages(
+    probability, most, shown
+):
+    told = ["Lids are closed by hand.", "A key is turned to the left.", "Boxes are of oak."]
+    pages = [read(f"# Part {n}\n\n{text}", name=f"{n}.md")[0] for n, text in enumerate(told)]
+    pages.append(read("# Part 3\n\nNothing else is known.", name="3.md")[0])
+    found = [blocks_of([source])[0] for source in sources(pages)]
+    scores = {2: 9.0, 0: 1.0, 1: 0.5, 3: 0.1}
+    ranked = tuple(RankedBlock(found[n], score) for n, score in scores.items())
+    asked = weighted_question("What are boxes made of?", found)
+    chosen = choose(RankedBlocks(asked, "words", ranked), probability, most)
+    assert [block.source.rank for block in chosen] == shown
+    assert (SURE, FIRST_PASSAGES) == (0.9, 2)
 
 
 @pytest.mark.parametrize(
