@@ -45,6 +45,7 @@ def test_a_table_is_read_from_its_file(folder, opened, blocks):
             "guide/b.rst": text.format(":widths: auto\n   ", "/secret.csv"),
             "ports.csv": 'Name,Port\n"web, inner",8080\n``db``,5432\n',
             "secret.csv": ":acl: staff\n\nkey,value\n",
+            "guide/c.rst": "See:\n\n.. literalinclude:: a.rst\n",
             "conf.py": "",
         }
     )
@@ -52,6 +53,7 @@ def test_a_table_is_read_from_its_file(folder, opened, blocks):
     assert ("table", "Name | Port\nweb, inner | 8080\ndb | 5432") in blocks(read["guide/a.rst"])
     assert "Ports" in read["guide/a.rst"].text
     assert blocks(read["guide/b.rst"]) == [("text", "End.")]
+    assert ":file: ../ports.csv" in read["guide/c.rst"].text
 
 
 def test_nothing_is_included_that_is_not_the_sources_own(folder, opened, tmp_path):

@@ -130,7 +130,8 @@ class Includes:
             rows = _indented(part, f"{indent}   ")
             return f"{indent}.. csv-table::{title}{before}{after}\n\n{rows}\n"
 
-        return _TABLE.sub(fill, _DIRECTIVE.sub(insert, text))
+        # Tables first: code that is included stays as it is.
+        return _DIRECTIVE.sub(insert, _TABLE.sub(fill, text))
 
     def _part(
         self, target: str, options: Mapping[str, str], open_files: tuple[str, ...], left: Left
