@@ -80,11 +80,12 @@ def main() -> None:
         HEADS.write_text(json.dumps(stored) + "\n", encoding="utf-8")
 
 
-def tuning_questions(dataset: DataSet) -> tuple[list[Question], list[Question]]:
-    """The questions to fit on, and those that are held back."""
+def tuning_questions(
+    dataset: DataSet, part: int = HELD_BACK - 1
+) -> tuple[list[Question], list[Question]]:
+    """The questions to fit on, and those that are held back: one of ``HELD_BACK`` parts."""
     seen = [q for q in dataset.questions[::2] if q.answerable or half_of(q.id) == "tune"]
-    held_back = seen[HELD_BACK - 1 :: HELD_BACK]
-    return [q for i, q in enumerate(seen, start=1) if i % HELD_BACK], held_back
+    return [q for i, q in enumerate(seen) if i % HELD_BACK != part], seen[part::HELD_BACK]
 
 
 def read(store: str, questions: Sequence[Question]) -> Iterator[Part]:

@@ -5,7 +5,9 @@ python benchmarks/spans.py DATA OUT [--store PACK] [--every N]
 DATA is the folder of SQuAD 2.0 in BEIR's layout, with paragraphs as rows. The weights are
 those of a conditional logit over all runs of words in the best sentences, fitted on the
 answerable questions at even places in the file: once with the paragraph that holds the
-answer, once with the five best that search finds. The odd ones are only reported, here and by
+answer, once with the five best that search finds. There are two sets: ``marks`` for sentences that
+the cross-encoder has marked, ``words`` without. A question that is fitted on is marked by heads
+that have not seen it (``span_heads.py``). The odd questions are only reported, here and by
 answers.py: this parting is older than the halves ``tune`` and ``report``. Needs scipy.
 """
 
@@ -15,9 +17,8 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +26,34 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from span_heads import HELD_BACK, read, tuning_questions
+from span_heads import fit as fit_heads
 
-from packwise.answering.block_ranking import rank_blocks, weighted_question
+from packwise.answering.block_ranking import RankedBlocks, rank_blocks, weighted_question
 from packwise.answering.blocks import SourcePassage, blocks_of
 from packwise.answering.short_answers import best_sentences
 from packwise.answering.spans import candidates
 from packwise.evaluation.cache import cached_store
-from packwise.evaluation.data import Question, load_dataset
+from packwise.evaluation.data import DataSet, Question, load_dataset
 from packwise.evaluation.metrics import normalised
 from packwise.language.analyzer import terms
-from packwise.language.word_classes import words_of
 from packwise.library import Library, open_library
-from packwise.models.cross_encoder import load_cross_encoder
+from packwise.machine import core_count
+from packwise.models.base import CrossEncoder
+from packwise.models.cross_encoder import OnnxCrossEncoder, load_cross_encoder
+from packwise.models.locate import obtain
+from packwise.models.table import DEFAULT_CROSS_ENCODER, find_model
 from packwise.settings import Settings
 
 HITS = 5
 GOLD_SCORE = 0.6
-MOST_WORDS = 120
 LEAST_QUESTIONS = 15
 PENALTY = 1.0
 STEPS = 150
 SMALLEST = 0.03
 
 Numbers = NDArray[np.float64]
+Judged = tuple[Question, RankedBlocks]
 
 
 @dataclass
@@ -79,29 +85,55 @@ def main() -> None:
         [q for q in dataset.questions[parity::2] if q.answerable and q.answers][:: given.every]
         for parity in (0, 1)
     )
-    names: dict[str, int] = {}
+    encoders = unseeing_encoders(dataset, store)
     with open_library(store) as library:
-        gold = rows(gold_evidence(library, even), even, library, names, grow=True)
-        found = rows(found_evidence(library, even), even, library, names, grow=True)
-        unseen = rows(found_evidence(library, odd), odd, library, names, grow=False)
-    kept = common(found, len(names))
-    weights = fit([narrowed(gold, kept, len(names)), narrowed(found, kept, len(names))])
+        judged = [
+            list(ranked(evidence(library, questions), questions, library, encoders))
+            for evidence, questions in (
+                (gold_evidence, even),
+                (found_evidence, even),
+                (found_evidence, odd),
+            )
+        ]
+    stored = {kind: fitted(*judged, marked=kind == "marks") for kind in ("words", "marks")}
+    text = json.dumps(stored, indent=1, ensure_ascii=False, sort_keys=True)
+    Path(given.out).write_text(f"{text}\n", encoding="utf-8")
+
+
+def fitted(
+    gold: Sequence[Judged], found: Sequence[Judged], unseen: Sequence[Judged], *, marked: bool
+) -> dict[str, float]:
+    """Weights with or without the marks, with a report."""
+    names: dict[str, int] = {}
+    gold_rows = rows(gold, names, marked=marked, grow=True)
+    found_rows = rows(found, names, marked=marked, grow=True)
+    unseen_rows = rows(unseen, names, marked=marked, grow=False)
+    kept = common(found_rows, len(names))
+    weights = fit([narrowed(one, kept, len(names)) for one in (gold_rows, found_rows)])
     labels = sorted(names, key=names.__getitem__)
     stored = {
         labels[column]: round(float(weight), 2)
         for column, weight in zip(kept, weights, strict=True)
         if abs(weight) >= SMALLEST
     }
-    used = json.loads(files("packwise.answering").joinpath("span_weights.json").read_text("utf-8"))
-    for which, said in (("these weights", stored), ("those in use", used)):
-        for name, half in (("even, fitted", found), ("odd, reported", unseen)):
-            full = narrowed(half, range(len(names)), len(names))
-            exact, f1 = evaluated(full, np.array([said.get(label, 0.0) for label in labels]))
-            figures = f"EM {100 * exact:.1f}  F1 {100 * f1:.1f}  ({len(half.starts) - 1} questions)"
-            sys.stdout.write(f"{which}, {name}: {figures}\n")
-    text = json.dumps(dict(sorted(stored.items())), indent=1, ensure_ascii=False)
-    Path(given.out).write_text(f"{text}\n", encoding="utf-8")
-    sys.stdout.write(f"{len(stored)} weights written to {given.out}\n")
+    values = np.array([stored.get(label, 0.0) for label in labels])
+    for name, half in (("even, fitted", found_rows), ("odd, reported", unseen_rows)):
+        exact, f1 = evaluated(narrowed(half, range(len(names)), len(names)), values)
+        figures = f"EM {100 * exact:.1f}  F1 {100 * f1:.1f}  ({len(half.starts) - 1} questions)"
+        sys.stdout.write(f"{'with' if marked else 'without'} marks, {name}: {figures}\n")
+    return stored
+
+
+def unseeing_encoders(dataset: DataSet, store: str) -> dict[str, CrossEncoder]:
+    """For each question that heads are fitted on, a cross-encoder whose heads have not seen it."""
+    model = obtain(find_model(DEFAULT_CROSS_ENCODER, "cross_encoder"), Settings.load())
+    encoders: dict[str, CrossEncoder] = {}
+    for part in range(HELD_BACK):
+        seen, held_back = tuning_questions(dataset, part)
+        heads = fit_heads(list(read(store, seen)))
+        encoder = OnnxCrossEncoder(model, core_count(), heads)
+        encoders |= {question.id: encoder for question in held_back}
+    return encoders
 
 
 def gold_evidence(library: Library, questions: Sequence[Question]) -> Iterator[list[SourcePassage]]:
@@ -126,14 +158,22 @@ def found_evidence(
         ]
 
 
-def rows(
-    evidence: Iterator[list[SourcePassage]],
+def ranked(
+    evidence: Iterable[list[SourcePassage]],
     questions: Sequence[Question],
     library: Library,
-    names: dict[str, int],
-    *,
-    grow: bool,
-) -> Rows:
+    encoders: Mapping[str, CrossEncoder],
+) -> Iterator[Judged]:
+    """The blocks of each question's evidence, judged by its cross-encoder or else the default."""
+    default = load_cross_encoder(library.settings)
+    for question, passages in zip(questions, evidence, strict=True):
+        known = library.store.term_statistics(list(dict.fromkeys(terms(question.text))))
+        blocks = blocks_of(passages)
+        asked = weighted_question(question.text, blocks, known)
+        yield question, rank_blocks(asked, blocks, encoders.get(question.id, default))
+
+
+def rows(judged: Iterable[Judged], names: dict[str, int], *, marked: bool, grow: bool) -> Rows:
     """The candidates of all questions; ``grow`` lets new features in."""
     at: list[int] = []
     columns: list[int] = []
@@ -141,16 +181,12 @@ def rows(
     f1: list[float] = []
     exact: list[float] = []
     starts = [0]
-    encoder = load_cross_encoder(library.settings)
-    for question, passages in zip(questions, evidence, strict=True):
-        known = library.store.term_statistics(list(dict.fromkeys(terms(question.text))))
-        blocks = blocks_of(passages)
-        asked = weighted_question(question.text, blocks, known)
+    for question, blocks in judged:
         golds = [normalised(answer).split() for answer in question.answers]
-        for sentence in best_sentences(rank_blocks(asked, blocks, encoder)):
-            words = words_of(sentence.text)[:MOST_WORDS]
-            for first, last, features in candidates(asked, words, sentence.score):
-                said = normalised(sentence.text[words[first].start : words[last - 1].end]).split()
+        for sentence, _ in best_sentences(blocks):
+            seen = sentence if marked else replace(sentence, marks=None)
+            for *_, start, end, features in candidates(blocks.question, seen):
+                said = normalised(sentence.text[start:end]).split()
                 f1.append(max(overlap(said, gold) for gold in golds))
                 exact.append(float(said in golds))
                 for name, value in features:

@@ -113,16 +113,6 @@ def test_the_answer_is_marked_in_the_reading_that_scores_the_text(cross_encoder,
         assert watt[start:end] == marked
 
 
-def test_marks_after_a_place_are_those_of_the_text_from_there_on(cross_encoder):
-    text = "James Watt. The steam engine was improved by Thomas Newcomen."
-    ((_, logits),) = cross_encoder.marks("Who improved the steam engine?", [text])
-    rest = logits.after(text.index("The"))
-    assert rest.offsets == logits.offsets[-len(rest.offsets) :]
-    assert all(start >= text.index("The") for start, _ in rest.offsets)
-    assert rest.null == logits.null
-    assert logits.after(len(text)).best() is None
-
-
 def test_a_build_whose_graph_is_not_known_scores_and_does_not_mark(cross_encoder):
     found = locate(find_model("ms-marco-MiniLM-L-12-v2"), Settings())
     unknown = replace(found, build=replace(found.build, token_states=()))

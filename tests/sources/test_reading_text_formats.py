@@ -575,6 +575,38 @@ def test_a_list_follows_the_line_that_announces_it(one, blocks):
     assert [kind for kind, _ in blocks(one("a.txt", text))] == ["text", "list"]
 
 
+def test_numbered_lines_left_of_the_text_are_headings_also_as_questions(one, blocks):
+    text = """\
+Chapter 1. Boxes
+
+1.1.\N{NO-BREAK SPACE}What is a box?
+
+    A box is a thing with a lid, and the lid has a key.
+
+1.2. Why would anybody who has a chest of drawers
+in the house want a box?
+
+    It can be carried.
+
+7 What a box!
+
+    1.3. is the version of this text.
+"""
+    document = one("faq.txt", text)
+    second = "1.2. Why would anybody who has a chest of drawers in the house want a box?"
+    assert [path.split(" > ")[-1] for path in paths(document)] == [
+        "Chapter 1. Boxes",
+        "1.1. What is a box?",
+        second,
+    ]
+    assert blocks(document) == [
+        ("text", "A box is a thing with a lid, and the lid has a key."),
+        ("text", "It can be carried."),
+        ("text", "7 What a box!"),
+        ("text", "1.3. is the version of this text."),
+    ]
+
+
 def test_text_for_a_printer_is_read_once_and_its_bold_lines_are_headings(one, blocks):
     def bold(words):
         return "".join(letter if letter == " " else f"{letter}\b{letter}" for letter in words)

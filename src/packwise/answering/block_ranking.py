@@ -14,8 +14,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -48,6 +50,10 @@ _NEARLY_ALL = 0.95
 _NAMING_WORDS = 3
 """Words of a question, at least, that name a section if all are in its heading."""
 _IDENTIFIER = re.compile(r"(?<![\w-])(?:--?)?[A-Za-z]\w*(?:[_.:-]+\w+)+|(?<![\w-])--?\w+")
+_SIGN = re.compile(r"[-$~@%&*+=<>|\\^#{}_.:/]")
+"""What is in few words but identifiers: ``$@``, ``~U``, ``${name:-word}``."""
+_QUOTES = "‘’“”'`\""
+_AROUND = _QUOTES + ".,;:?!()"
 _NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
 _ASKER = frozenset("i me my we our you your can".split())
@@ -69,12 +75,21 @@ _ASKS_CODE = re.compile(
 _ASKS_VALUE = re.compile(r"\b(?:default|value|how (?:many|much|long|big|often))\b", re.I)
 
 
+class Named(IntEnum):
+    """How well a question names a section."""
+
+    NOT = 0
+    IN_WORDS = 1
+    IN_OTHER_LETTERS = 2
+    EXACTLY = 3
+
+
 @dataclass(frozen=True, slots=True)
 class RankedBlock:
     """A block with the score by which it is ranked and the features it is made of.
 
-    ``marks`` say where in the block the answer may be, by offsets in the text that
-    ``judged_text`` gives; ``None`` if no model has marked it.
+    ``marks`` say where in the text of the block the answer may be; ``None`` if no model has
+    marked it.
     """
 
     block: AnswerBlock
@@ -129,7 +144,10 @@ def _judge(
         given, marks = cross_encoder.score(question.text, texts), [None] * len(first)
     else:
         given = np.array([chance for chance, _ in read])
-        marks = [logits.after(begin) for (_, logits), (_, begin) in zip(read, judged, strict=True)]
+        marks = [
+            marks_in_block(logits, block, begin)
+            for (_, logits), (_, begin), (block, _) in zip(read, judged, first, strict=True)
+        ]
     chances = np.clip(given, 1e-5, 1 - 1e-5)
     verdicts = (np.log(chances / (1 - chances)) / 4).tolist()
     for (_, features), verdict in zip(first, verdicts, strict=True):
@@ -138,19 +156,23 @@ def _judge(
     return marks
 
 
-def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> bool:
-    """Whether a block opens the section that a question names, by an identifier ("What does
-    vcl_hit do?") or by all its words. There it says what that is, often without its name."""
+def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> Named:
+    """How a question names the section that a block opens: by an identifier ("What does vcl_hit
+    do?"), in other letters (``-E`` for ``-e``), or by all its words. There it says what that is,
+    often without its name."""
     path = block.source.passage.section_path
     if block.start or not path:
-        return False
-    asked = {name.lower() for name in _IDENTIFIER.findall(question.text)}
-    names = (name.strip("‘’'`\"") for name in _NAMES.split(path[-1].lower()))
-    if asked and not asked.isdisjoint(names):
-        return True
+        return Named.NOT
+    asked = {word.strip(_AROUND) for word in question.text.split() if _SIGN.search(word)}
+    asked |= set(_IDENTIFIER.findall(question.text))
+    names = {name.strip(_QUOTES) for name in (path[-1], *_NAMES.split(path[-1]))} - {""}
+    if asked & names:
+        return Named.EXACTLY
+    if {name.lower() for name in asked} & {name.lower() for name in names}:
+        return Named.IN_OTHER_LETTERS
     held = set(terms(path[-1], block.source.passage.lang))
     words = question.weights.keys()
-    return len(words) >= _NAMING_WORDS and held >= words
+    return Named(len(words) >= _NAMING_WORDS and held >= words)
 
 
 def _worth_judging(
@@ -231,6 +253,18 @@ def judged_text(block: AnswerBlock) -> tuple[str, int]:
     parts = (heading, one_line(before)[-JUDGED_CHARACTERS // 2 :])
     introduction = "".join(f"{part}. " for part in parts if part)
     return (introduction + one_line(block.text))[:JUDGED_CHARACTERS], len(introduction)
+
+
+def marks_in_block(logits: SpanLogits, block: AnswerBlock, begin: int) -> SpanLogits:
+    """The logits of what ``judged_text`` gives of a block, by offsets in the block's own text."""
+    # The judge reads the same characters on one line.
+    solid = [i for i, character in enumerate(block.text) if not character.isspace()]
+    shown = one_line(block.text)
+    before = [0, *accumulate(not character.isspace() for character in shown)]
+    at = [i for i, (start, _) in enumerate(logits.offsets) if start >= begin]
+    own = ((start - begin, end - begin) for start, end in (logits.offsets[i] for i in at))
+    offsets = tuple((solid[before[start]], solid[before[end] - 1] + 1) for start, end in own)
+    return SpanLogits(offsets, logits.start[at], logits.end[at], logits.null)
 
 
 def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float]:

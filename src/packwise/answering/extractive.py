@@ -160,8 +160,8 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
     table = best.block.kind is PartKind.TABLE
     chosen = (table and named_rows(best.block, question)) or [_exact(best.block, question)]
     opening = _named_opening(ranked)
-    if opening is not None and not _is_said(opening, best.block):
-        chosen.insert(0, opening)
+    if opening is not None:
+        chosen = [opening, *(one for one in chosen if not _is_said(one, opening))]
     if not table:
         sources = {one.block.source.marker: one.block.source for one in ranked.blocks}
         rows = rows_asked_for(sources.values(), question, 1 if probability < LIKELY else 2)
@@ -195,14 +195,15 @@ def _with_first_passages(
 
 
 def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
-    """How the section begins that the question names; none if the best block is of it."""
+    """How the section begins that the question names best; none if the best block is of it."""
     best = ranked.blocks[0].block
-    for one in ranked.blocks:
-        if opens_named_section(ranked.question, one.block):
-            passage, other = one.block.source.passage, best.source.passage
-            same = (passage.document, passage.section_path) == (other.document, other.section_path)
-            return None if same else one.block
-    return None
+    named = [(opens_named_section(ranked.question, one.block), one.block) for one in ranked.blocks]
+    how, opening = max(named, key=lambda pair: pair[0])
+    if not how:
+        return None
+    passage, other = opening.source.passage, best.source.passage
+    same = (passage.document, passage.section_path) == (other.document, other.section_path)
+    return None if same else opening
 
 
 def _exact(block: AnswerBlock, question: str) -> AnswerBlock:

@@ -2,14 +2,16 @@
 
 Every run of up to ten words is a candidate. Its score is linear in readable features: whether
 its kind fits the question, whether it begins and ends where phrases do, how near the question's
-words are. The weights (``span_weights.json``) were fitted on the even answerable questions of
-the squad2 evaluation set; the odd ones are for measuring.
+words are, and, if a model marked the text, what it thinks of these words. The weights
+(``span_weights.json``, written by ``benchmarks/spans.py``) were fitted on the even answerable
+questions of the squad2 evaluation set; the odd ones are for measuring.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +19,11 @@ from importlib.resources import files
 
 from packwise.language.questions import AnswerKind, ParsedQuestion
 from packwise.language.word_classes import CONTENT, PERIOD_WORDS, Word, WordClass, words_of
+from packwise.models.base import SpanLogits
 
 LONGEST = 10
+_MOST_MARKED = 3.0
+_MARK_SCALE = 4.0
 _NEAR = 5.0
 _MOST_WORDS = 120
 
@@ -59,24 +64,60 @@ class AnswerSpan:
     score: float
 
 
-def spans(
-    question: ParsedQuestion, sentence: str, sentence_score: float, lang: str = ""
-) -> list[AnswerSpan]:
+class Marks:
+    """What a model thinks of each run of words of a text as the answer."""
+
+    def __init__(self, logits: SpanLogits) -> None:
+        self._starts = [start for start, _ in logits.offsets]
+        self._ends = [end for _, end in logits.offsets]
+        self._scores = logits.scores() - logits.null
+        self._best = float(self._scores.max()) if logits.offsets else 0.0
+
+    def features(self, start: int, end: int) -> Features:
+        """The features of the characters ``start:end``."""
+        first, last = bisect_right(self._ends, start), bisect_left(self._starts, end) - 1
+        if not first <= last < len(self._ends):
+            return [("unmarked", 1.0)]
+        score = float(self._scores[first, last])
+        return [
+            ("marked", _scaled(score)),
+            ("marked:beside best", _scaled(score - self._best)),
+            ("marked:best", float(score == self._best)),
+        ]
+
+
+def _scaled(score: float) -> float:
+    return max(-_MOST_MARKED, min(_MOST_MARKED, score / _MARK_SCALE))
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence with its score; ``marks`` are those of a text in which it begins at ``begin``."""
+
+    text: str
+    score: float
+    lang: str = ""
+    marks: Marks | None = None
+    begin: int = 0
+
+
+def spans(question: ParsedQuestion, sentence: Sentence) -> list[AnswerSpan]:
     """Every candidate of a sentence with its score; none when the sentence has no words."""
-    words = words_of(sentence, lang)[:_MOST_WORDS]
-    weights = _weights()
+    weights = _weights()["words" if sentence.marks is None else "marks"]
     found: list[AnswerSpan] = []
-    for first, last, features in candidates(question, words, sentence_score):
+    for first, last, start, end, features in candidates(question, sentence):
         score = sum(weights.get(name, 0.0) * value for name, value in features)
-        found.append(AnswerSpan(first, last, words[first].start, words[last - 1].end, score))
+        found.append(AnswerSpan(first, last, start, end, score))
     return found
 
 
 def candidates(
-    question: ParsedQuestion, words: Sequence[Word], sentence_score: float
-) -> Iterator[tuple[int, int, Features]]:
-    """Each run of words that may be an answer, as (first, last, features)."""
-    view = _SentenceView(question, words, sentence_score)
+    question: ParsedQuestion, sentence: Sentence
+) -> Iterator[tuple[int, int, int, int, Features]]:
+    """Each run of words that may be an answer: the numbers of the first word and of the one after
+    the last, where it starts and ends in the sentence, and its features."""
+    words = words_of(sentence.text, sentence.lang)[:_MOST_WORDS]
+    view = _SentenceView(question, words, sentence.score)
     for first, word in enumerate(words):
         if word.kind in _NOT_FIRST:
             continue
@@ -88,7 +129,13 @@ def candidates(
                 break
             filled += final in CONTENT or final is WordClass.ADVERB
             if filled and final not in _NOT_LAST:
-                yield first, last, view.features(first, last)
+                start, end = word.start, words[last - 1].end
+                features = view.features(first, last)
+                if sentence.marks is not None:
+                    features += sentence.marks.features(
+                        sentence.begin + start, sentence.begin + end
+                    )
+                yield first, last, start, end, features
 
 
 class _SentenceView:
@@ -248,6 +295,7 @@ def shape_of(words: Sequence[Word]) -> str:
 
 
 @lru_cache(maxsize=1)
-def _weights() -> Mapping[str, float]:
+def _weights() -> Mapping[str, Mapping[str, float]]:
+    """The weights by feature, for sentences with marks and without."""
     stored = files("packwise.answering").joinpath("span_weights.json").read_text("utf-8")
     return json.loads(stored)

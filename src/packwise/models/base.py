@@ -116,12 +116,6 @@ class SpanLogits:
     end: NDArray[np.float32]
     null: float
 
-    def after(self, place: int) -> SpanLogits:
-        """The logits of the text from this character on; the offsets stay."""
-        at = [i for i, (start, _) in enumerate(self.offsets) if start >= place]
-        offsets = tuple(self.offsets[i] for i in at)
-        return SpanLogits(offsets, self.start[at], self.end[at], self.null)
-
     def scores(self) -> NDArray[np.float64]:
         """The score of each span by its first and last token; minus infinity for what is none."""
         scores = np.add.outer(self.start.astype(float), self.end.astype(float))

@@ -38,9 +38,15 @@ def load_cross_encoder(settings: Settings, *, folder: Path | None = None) -> Cro
 
 
 class OnnxCrossEncoder:
-    """Scores one pair per run, on all cores; a pair's score depends on that pair alone."""
+    """Scores one pair per run, on all cores; a pair's score depends on that pair alone.
 
-    def __init__(self, found: LocatedModel, threads: int) -> None:
+    ``heads`` mark where an answer begins and ends, a column each; those that come with Packwise
+    unless given.
+    """
+
+    def __init__(
+        self, found: LocatedModel, threads: int, heads: NDArray[np.float32] | None = None
+    ) -> None:
         self.name = found.model.name
         self._window = found.model.window
         self._threads = threads
@@ -48,7 +54,8 @@ class OnnxCrossEncoder:
         # The longer of the two is cut, so a long passage never pushes the question out.
         self._tokenizer.enable_truncation(self._window)
         self._session = OnnxSession(found.weights, found.build.token_states)
-        self._heads = _span_heads() if found.build.token_states else None
+        own = _span_heads() if heads is None else heads
+        self._heads = own if found.build.token_states else None
 
     def score(self, question: str, texts: Sequence[str]) -> NDArray[np.float32]:
         scores = np.empty(len(texts), dtype=np.float32)

@@ -20,13 +20,15 @@ from packwise.sources.terms import TOLD_AT_LENGTH
 _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|(\d{1,3})[.)])[ \t]+(?=\S)")
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'])\1{2,}[ \t]*")
 _RULING = re.compile(r"[ \t]*([=\-~^*+#_])\1{9,}[ \t]*")
-_NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?[ \t]+(?=[^\W\d_])[^\n]{2,100}(?<![.:;,!?])")
+_NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?[ \t]+(?=[^\W\d_])[^\n]{2,160}(?<![.:;,])")
 _QUESTION = re.compile(r"[ \t]*Q(?:uestion)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
 _ANSWER = re.compile(r"[ \t]*A(?:nswer)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
 _IN_CAPITALS = re.compile(r"(?=.*[A-Z]{3})(?!.*\d{3})[A-Z\d][A-Z\d ,/&()'\"+-]{2,60}[A-Z)?!]")
 _BESIDE_TITLE = re.compile(r"^([-=*#~])\1{2,} +| +([-=*#~])\2{2,}$")
 _NO_NUMBER = -2
 _LONGEST_TITLE = 80
+_MOST_LINES = 3
+"""Of a heading."""
 _FEWEST_ROWS = 3
 _FEWEST_TERMS = 3
 _CODE_INDENT = 4
@@ -42,7 +44,8 @@ def is_prose(text: str) -> bool:
 
 def read(builder: DocumentBuilder, text: str) -> None:
     """Add the blocks of a plain text."""
-    lines = [line.rstrip() for line in clean(text).expandtabs().split("\n")]
+    text = clean(text).expandtabs().replace("\N{NO-BREAK SPACE}", " ")
+    lines = [line.rstrip() for line in text.split("\n")]
     filled = [list(chunk) for filled, chunk in groupby(lines, key=bool) if filled]
     chunks = [part for chunk in filled for part in _parts(chunk)]
     reader = _PlainReader(builder, _usual_indent(chunks), TermLayout(lines), page_width(lines))
@@ -141,8 +144,8 @@ class _PlainReader:
             self._heading(centred, 2 if self._headed else 1)
         elif depth := division(alone):
             self._heading(alone, below - 1 + depth)
-        elif number := self._heading_number(alone, following):
-            self._heading(alone, 1 + number.count("."))
+        elif number := self._heading_number(self._beside_text(lines, following), following):
+            self._heading(" ".join(lines), 1 + number.count("."))
         elif _IN_CAPITALS.fullmatch(alone[min(indent_of(alone), self._usual_indent) :]):
             self._heading(alone, below)
         else:
@@ -204,11 +207,20 @@ class _PlainReader:
         self._number = int(item[2])
         return text
 
+    def _beside_text(self, lines: Sequence[str], following: str) -> str:
+        """A line alone, or a few that stand further left than the text below them: one heading."""
+        left = not any(map(indent_of, lines)) and indent_of(following) >= self._usual_indent > 0
+        most = _MOST_LINES if left else 1
+        return " ".join(lines) if len(lines) <= most else ""
+
     def _heading_number(self, line: str, following: str) -> str:
-        """The number of a numbered heading, empty if the line is none or an item of a list."""
+        """The number of a numbered heading, empty if the line is none or an item of a list. Below
+        a part, as in "1.3", it may be a question."""
         found = _NUMBERED.fullmatch(line)
         if found is None or "." in found[1]:
             return found[1] if found else ""
+        if line.endswith(("?", "!")):
+            return ""
         item = _ITEM.match(following)
         goes_on = item is not None and item[2] == str(int(found[1]) + 1)
         return "" if goes_on or self._lists else found[1]

@@ -174,7 +174,7 @@ BUILT_IN = (
         (".txt", ".text"),
         Reads.TEXT,
         "packwise.sources.plain_text:read",
-        version="4",
+        version="5",
         lines=True,
     ),
     Reader(
