@@ -177,11 +177,12 @@ class PackBuilder:
         fetched = self._progress.fetched
         opened = [open_source(s, fetched) if isinstance(s, str) else s for s in sources]
         beside = _openable(add_to or (), [s for s in sources if isinstance(s, str)])
+        wanted = combined_ids(opened, beside)
+        self._progress.counted(len(wanted))
         if embedder is None or isinstance(embedder, str):
             embedder = _embedder_for(out, embedder, self._settings)
         workers = start_workers(embedder, self._settings)
         if dry_run:
-            self._progress.counted(len(combined_ids(opened, beside)))
             changes = self._plan(combine(opened, beside), out, workers, force=force)
         else:
             with (
@@ -194,8 +195,6 @@ class PackBuilder:
                 ) as writer,
             ):
                 stored = writer.source_hashes()
-                wanted = combined_ids(opened, beside, self._known_by(stored))
-                self._progress.counted(len(wanted))
                 if add_to is None:
                     _confirm_removal(stored.keys() - wanted, stored, confirm_removal)
                 self._stage_all(
@@ -314,12 +313,7 @@ class PackBuilder:
                 continue
             if entry.warning:
                 self._warnings.append(Problem(entry.location, entry.warning))
-            yield entry, _full_hash(entry.source_hash, self._settings, self._extractor_version)
-
-    def _known_by(self, stored: Mapping[str, str]) -> Callable[[str], bool]:
-        """Whether a document with a source hash is stored, as it would be read now."""
-        hashes = {source_hash.partition("+")[0] for source_hash in stored.values()}
-        return lambda source_hash: _full_hash(source_hash, self._settings) in hashes
+            yield entry, _item_hash(entry, self._settings, self._extractor_version)
 
     def _readable(self, prepared: PreparedItem) -> bool:
         self._kept_out.update(prepared.kept_out)
@@ -439,11 +433,11 @@ def _embedder_for(out: str, name: str | None, settings: Settings) -> Embedder:
     return load_embedder(name or settings.embedder, settings)
 
 
-def _full_hash(source_hash: str, settings: Settings, extractor: str = "") -> str:
-    """An item's hash, combined with everything else that decides what is stored for it."""
+def _item_hash(item: Item, settings: Settings, extractor: str = "") -> str:
+    """The item's hash, combined with everything else that decides what is stored for it."""
     tokens, overlap = str(settings.passage_tokens), str(settings.passage_overlap)
     secrets = ("secrets",) if settings.allow_secrets else ()
-    own = content_hash(source_hash, CHUNKER, READING_RULES, tokens, overlap, *secrets)
+    own = content_hash(item.source_hash, CHUNKER, READING_RULES, tokens, overlap, *secrets)
     return f"{own}+{extractor}" if extractor else own
 
 

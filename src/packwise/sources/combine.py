@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from packwise.documents import Document
-from packwise.sources.files import FilesSource
-from packwise.sources.jsonl import Known
 from packwise.sources.source_items import Entry, Item, Problem, Source, hashed
 
 
@@ -37,13 +35,10 @@ def combine(sources: Sequence[Source], beside: Sequence[Source] = ()) -> Iterato
             yield entry
 
 
-def combined_ids(
-    sources: Sequence[Source], beside: Sequence[Source] = (), known: Known = lambda _: False
-) -> set[str]:
-    """The ids that ``combine`` gives to all documents, also to those that cannot be read. What is
-    ``known`` by its source hash need not be parsed for its id."""
+def combined_ids(sources: Sequence[Source], beside: Sequence[Source] = ()) -> set[str]:
+    """The ids that ``combine`` gives to all documents, also to those that cannot be read."""
     distinct = _distinct((*beside, *sources))
-    named = zip(distinct, _renamings(distinct, known), strict=True)
+    named = zip(distinct, _renamings(distinct), strict=True)
     return {
         renaming.final(id)
         for source, (renaming, ids) in named
@@ -87,13 +82,11 @@ def _distinct(sources: Sequence[Source]) -> list[Source]:
     return list(found.values())
 
 
-def _renamings(
-    sources: Sequence[Source], known: Known = lambda _: False
-) -> Iterator[tuple[_Renaming, Collection[str]]]:
+def _renamings(sources: Sequence[Source]) -> Iterator[tuple[_Renaming, Collection[str]]]:
     """How the ids of each source change, and its own ids."""
     taken: set[str] = set()
     for source in sources:
-        own = set(source.ids(known) if isinstance(source, FilesSource) else source.ids())
+        own = set(source.ids())
         clashing = own & taken
         prefix = f"{source.name}/"
         number = 1

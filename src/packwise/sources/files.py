@@ -127,37 +127,39 @@ class FilesSource:
     location: str
     listing: Listing
     tree: SphinxTree | None = None
-    _row_files: dict[Path, jsonl.RowFile] = field(
-        default_factory=dict[Path, jsonl.RowFile], compare=False
+    _row_files: dict[Path, jsonl.RowFile | None] = field(
+        default_factory=dict[Path, jsonl.RowFile | None], compare=False
     )
 
     @property
     def skipped(self) -> Mapping[str, int]:
         return self.listing.skipped
 
-    def ids(self, known: jsonl.Known = lambda _: False) -> Iterator[str]:
-        """The ids of all documents; a row that is ``known`` by its hash is not parsed for it."""
+    def ids(self) -> Iterator[str]:
         for file in self.listing.files:
             if file.reader.reads is not Reads.STREAM:
                 yield file.id
-                continue
-            if file.path not in self._row_files and (rows := jsonl.row_file(file, known)):
-                self._row_files[file.path] = rows
-            yield from (entry.id for entry in self._entries(file) if isinstance(entry, Item))
+            elif rows := self._rows(file):
+                yield from rows.ids()
+            else:
+                entries: Iterator[Entry] = file.reader.load()(file)
+                yield from (entry.id for entry in entries if isinstance(entry, Item))
 
     def items(self) -> Iterator[Entry]:
         yield from self.listing.problems
         titles = nav_titles(self.listing.files)
         for file in self.listing.files:
             if file.reader.reads is Reads.STREAM:
-                yield from self._entries(file)
+                rows = self._rows(file)
+                yield from rows.entries() if rows else file.reader.load()(file)
             else:
                 yield file_entry(file, self._resolver, self.tree, titles.get(file.id, ""))
 
-    def _entries(self, file: SourceFile) -> Iterator[Entry]:
-        """The documents of a file; rows that were listed for their ids are not read again."""
-        rows = self._row_files.get(file.path)
-        return rows.entries() if rows else file.reader.load()(file)
+    def _rows(self, file: SourceFile) -> jsonl.RowFile | None:
+        """The rows of a file, which are not read a second time for the documents in them."""
+        if file.path not in self._row_files:
+            self._row_files[file.path] = jsonl.row_file(file)
+        return self._row_files[file.path]
 
     @cached_property
     def _resolver(self) -> LinkResolver:

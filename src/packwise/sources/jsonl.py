@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
 from packwise.documents import Document, Link
 from packwise.errors import SourceError
@@ -41,17 +40,12 @@ _KNOWN = frozenset("id _id title text url lang language metadata links".split())
 _NO_DOCUMENTS = LinkResolver(())
 _BUFFER = 1 << 20
 _DIGEST_BYTES = 16
-_FIRST_ID = re.compile(rb'\{\s*"(_?id)"\s*:\s*"([^"\\\x00-\x1f]{1,400})"\s*[,}]')
-_ID_LETTER = re.compile(rb"(?i)\\u00(?:5f|69|64)")
-"""An escape with which a key could be ``id`` or ``_id`` too."""
 _ODD = "not UTF-8: the bytes that do not fit were replaced"
 _BEIR_NAMES = ("corpus.jsonl", "corpus.jsonl.gz")
+_T = TypeVar("_T")
 _own_ids: dict[str, str] = {}
 """The ids that rows name themselves, by the hash of the row. A build lists the ids of a file
 before it reads the rows, and an unchanged row need not be parsed a second time."""
-
-Known = Callable[[str], bool]
-"""Whether a row with this source hash was read before, and found to be a document."""
 
 
 def beir_corpus(folder: Path) -> Path | None:
@@ -68,16 +62,19 @@ def rows(file: SourceFile) -> Iterator[Entry]:
     return _entries(file, made)
 
 
-def _entries(file: SourceFile, made: Callable[[bytes, int, int], Entry]) -> Iterator[Entry]:
-    """The documents that ``made`` makes of the rows of a file, their numbers and places."""
+def _entries(
+    file: SourceFile, made: Callable[[bytes, int, int], _T | Problem]
+) -> Iterator[_T | Problem]:
+    """What ``made`` makes of the rows of a file, their numbers and places; and why a file is not
+    read to its end."""
     number = bad = good = 0
     try:
         with _opened(file.path) as opened:
             for number, start, line in _numbered(opened):
                 row = made(line, number, start)
                 yield row
-                good += isinstance(row, Item)
-                bad += isinstance(row, Problem)
+                wrong = isinstance(row, Problem)
+                good, bad = good + (not wrong), bad + wrong
                 if (
                     len(line) > _ROW_LIMIT
                     or (bad >= _MOST_BAD_ROWS and bad > good)
@@ -93,14 +90,10 @@ def _entries(file: SourceFile, made: Callable[[bytes, int, int], Entry]) -> Iter
 
 class RowFile:
     """The rows of a file that is not packed, which is read only once: for the hashes and ids of
-    all rows. A document is read from its place in the file when it is needed.
+    all rows. A document is read from its place in the file when it is needed."""
 
-    A row that is ``known`` and begins with its id is not parsed.
-    """
-
-    def __init__(self, file: SourceFile, known: Known) -> None:
+    def __init__(self, file: SourceFile) -> None:
         self._file = file
-        self._known = known
         self._read_at: tuple[int, ...] = ()
         self._forget()
 
@@ -111,41 +104,36 @@ class RowFile:
         self._odd: set[int] = set()
         self._problems: dict[int, list[Problem]] = {}
 
+    def ids(self) -> list[str]:
+        """The ids of the documents in the file as it is now."""
+        now = _stamp(self._file.path)
+        if not now or self._read_at != now:
+            self._forget()
+            for one in _entries(self._file, self._listed):
+                if isinstance(one, Problem):
+                    self._problems.setdefault(len(self._ids), []).append(one)
+            self._read_at = now
+        return self._ids
+
     def entries(self) -> Iterator[Entry]:
         """The documents of the file as it is now."""
-        now = _stamp(self._file.path)
-        if self._read_at and self._read_at == now:
-            yield from self._listed()
-            return
-        self._read_at = ()
-        self._forget()
-        for one in _entries(self._file, self._made):
-            if isinstance(one, Problem):
-                self._problems.setdefault(len(self._ids), []).append(one)
-            yield one
-        self._read_at = now
-
-    def _made(self, line: bytes, number: int, start: int) -> Entry:
-        prefix = self._file.prefix
-        digest = _hash(line, prefix)
-        own = _first_id(line) if self._known(digest) else ""
-        if not own:
-            try:
-                own = _own_id(_row(line))
-            except SourceError as error:
-                return Problem(f"{self._file.label}:{number}", error.message)
-        if not _is_utf8(line):
-            self._odd.add(len(self._ids))
-        self._ids.append(prefix + (own or f"{self._file.path.name}:{number}"))
-        self._digests += bytes.fromhex(digest)
-        self._places.extend((number, start, len(line)))
-        return self._item(len(self._ids) - 1)
-
-    def _listed(self) -> Iterator[Entry]:
-        for at in range(len(self._ids)):
+        for at in range(len(self.ids())):
             yield from self._problems.get(at, ())
             yield self._item(at)
         yield from self._problems.get(len(self._ids), ())
+
+    def _listed(self, line: bytes, number: int, start: int) -> str | Problem:
+        prefix = self._file.prefix
+        try:
+            own = _own_id(_row(line))
+        except SourceError as error:
+            return Problem(f"{self._file.label}:{number}", error.message)
+        if not _is_utf8(line):
+            self._odd.add(len(self._ids))
+        self._ids.append(prefix + (own or f"{self._file.path.name}:{number}"))
+        self._digests += bytes.fromhex(_hash(line, prefix))
+        self._places.extend((number, start, len(line)))
+        return self._ids[-1]
 
     def _item(self, at: int) -> Item:
         number, start, length = self._places[3 * at : 3 * at + 3]
@@ -178,14 +166,6 @@ def _load_from(
     if _hash(line, prefix) != digest:
         raise SourceError("has changed since the build began", fix="build again")
     return _load(line, document_id, prefix)
-
-
-def _first_id(line: bytes) -> str:
-    """The id of a valid row that begins with it; empty where only parsing it can tell."""
-    found = _FIRST_ID.match(line)
-    if found is None or line.count(b'"_id"') + line.count(b'"id"') > 1 or _ID_LETTER.search(line):
-        return ""
-    return clean(found[2].decode("utf-8", "replace"))
 
 
 def may_hold_documents(path: Path) -> bool:
@@ -228,11 +208,11 @@ def _is_packed(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def row_file(file: SourceFile, known: Known) -> RowFile | None:
+def row_file(file: SourceFile) -> RowFile | None:
     """The rows of a file that this module reads, unless it is packed."""
     if file.reader.load() is not rows or _is_packed(file.path):
         return None
-    return RowFile(file, known)
+    return RowFile(file)
 
 
 def _hash(line: bytes, prefix: str) -> str:
