@@ -247,7 +247,8 @@ class KeywordIndex:
         weight = np.repeat(list(weights.values()), list(map(len, places)))
         norms = self._norms(table.lengths[rows])[at]
         # Term by term, so that the order of the sum is that of the question.
-        return np.bincount(at, weight * count / (count + norms), minlength=len(rows))
+        shares = weight * count / (count + norms)
+        return np.bincount(at, shares, minlength=len(rows)).astype(np.float64, copy=False)
 
 
 def _counter(table: TermTable, recent: RecentTerms | None) -> Callable[[str], int]:
