@@ -4,7 +4,10 @@ import gzip
 import json
 import tracemalloc
 
-from packwise.sources import SourceFile, jsonl, open_source
+import pytest
+
+from packwise.errors import SourceError
+from packwise.sources import Item, SourceFile, jsonl, open_source
 from packwise.sources.readers import reader_of
 
 
@@ -76,28 +79,66 @@ def test_a_source_can_be_read_again(tmp_path):
     assert list(source.ids()) == ["a"]
 
 
-def test_a_row_is_parsed_once_for_its_id_and_keeps_it(tmp_path, monkeypatch):
-    parsed = []
+@pytest.fixture
+def parsed(monkeypatch):
+    """The texts that are parsed from here on."""
+    found = []
     load = jsonl.json.loads
     monkeypatch.setattr(jsonl, "_own_ids", {})
-    monkeypatch.setattr(jsonl.json, "loads", lambda text: parsed.append(text) or load(text))
+    monkeypatch.setattr(jsonl.json, "loads", lambda text: found.append(text) or load(text))
+    return found
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
+def test_a_row_is_parsed_once_for_its_id_and_keeps_it(tmp_path, parsed, name):
     same = {"text": "Twice the same, without an id."}
-    path = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": "One."}, same, same])
+    path = write_rows(tmp_path / name, [{"id": "a", "text": "One."}, same, same])
     source = open_source(str(path))
     ids = list(source.ids())
-    assert ids == ["a", "rows.jsonl:2", "rows.jsonl:3"]
-    assert len(parsed) == 2
+    assert ids == ["a", f"{name}:2", f"{name}:3"]
+    assert len(parsed) <= 3
+    parsed.clear()
     items = list(source.items())
     assert [item.id for item in items] == ids
-    assert len(parsed) == 2
+    assert not parsed
     assert items[2].read().text == same["text"]
+
+
+def test_a_plain_file_is_read_once(tmp_path, monkeypatch):
+    opened = []
+    open_rows = jsonl._opened
+    monkeypatch.setattr(jsonl, "_opened", lambda path: opened.append(path) or open_rows(path))
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'{"id": "a", "text": "x"}\n\nno row\n{"text": "\xff"}\n{"text": "y"}')
+    source = open_source(str(path))
+    opened.clear()
+    ids = list(source.ids())
+    again = list(source.items())
+    assert len(opened) == 1
+    first = list(jsonl.rows(SourceFile(path, "", str(path), reader_of("rows"))))
+    assert again == first
+    assert ids == ["a", "rows.jsonl:4", "rows.jsonl:5"]
+    documents = [item for item in again if isinstance(item, Item)]
+    assert [item.read().text for item in documents] == ["x", "\ufffd", "y"]
+
+
+def test_a_row_that_changes_during_a_build_is_not_read_as_another(tmp_path):
+    path = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}])
+    source = open_source(str(path))
+    assert list(source.ids()) == ["a", "b"]
+    first, second = source.items()
+    write_rows(path, [{"id": "a", "text": "x"}, {"id": "c", "text": "z"}, {"id": "d", "text": "x"}])
+    assert first.read().text == "x"
+    with pytest.raises(SourceError, match="changed"):
+        second.read()
+    assert [item.id for item in source.items()] == ["a", "c", "d"]
 
 
 def test_ids_of_more_rows_than_are_remembered_stay_right(tmp_path, monkeypatch):
     monkeypatch.setattr(jsonl, "_MOST_IDS", 3)
     monkeypatch.setattr(jsonl, "_own_ids", {})
     rows = [{"id": str(n), "text": f"Row {n}."} for n in range(10)]
-    source = open_source(str(write_rows(tmp_path / "rows.jsonl", rows)))
+    source = open_source(str(write_rows(tmp_path / "rows.jsonl.gz", rows)))
     expected = [row["id"] for row in rows]
     assert list(source.ids()) == [item.id for item in source.items()] == expected
     assert len(jsonl._own_ids) <= 3

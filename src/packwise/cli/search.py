@@ -163,7 +163,9 @@ def _show_hits(hits: Sequence[tuple[Candidate, str]], query: str, full: bool) ->
         body = (
             clean(hit.passage.text) if full else _snippet(hit.passage.text, query, hit.passage.lang)
         )
-        console.print(_highlighted(body, query, hit.passage.lang))
+        # Nothing else shows what is highlighted.
+        shown = console.is_terminal
+        console.print(_highlighted(body, query, hit.passage.lang) if shown else Text(body))
         console.print()
 
 

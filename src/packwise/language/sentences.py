@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 
-# The characters a border can begin with: searching for these first is ten times faster.
-_MARK = re.compile(r"[\n.!?…؟۔।॥。｡！？።។။]|(?<=[\u0e01-\u0e4e]) ")
+# The characters a border can begin with: searching for these first is ten times faster, and for
+# one class of characters several times faster again.
+_MARK = re.compile(r"[\n.!?…؟۔।॥。｡！？።។။]")
+_THAI_MARK = re.compile(rf"{_MARK.pattern}|(?<=[\u0e01-\u0e4e]) ")
+_THAI = re.compile(r"[\u0e01-\u0e4e]")
 # Every alternative consumes what it looked at (possessive quantifiers) or looks no further
 # than its own line, so the time is linear in any text.
 _CANDIDATE = re.compile(
@@ -92,7 +95,8 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     rules = _StopRules(text)
     begin = _after_space(text, 0)
     position = 0
-    for mark in _MARK.finditer(text):
+    marks = _MARK if text.isascii() or _THAI.search(text) is None else _THAI_MARK
+    for mark in marks.finditer(text):
         if mark.start() < position:
             continue
         position = mark.end()

@@ -4,12 +4,13 @@
                        ├─ complete ─ fusion ─ confidence, gate ─ (cross-encoder) ─ graph ─ (mmr)
     keyword leg ───────┘
 
-The keyword leg runs while the question is embedded. A leg returns distinct passages
-(``retrieval/copies.py``). ``complete`` asks each leg for its score of passages that only the
-other one found, so every passage is ranked by both. Other phrasings of the question run at the
-same time; a passage keeps its best scores. The signs in the fused list become the probability
-that it holds the answer (``retrieval/calibration.py``). A question that the gate refuses does not
-reach the later, expensive stages. After the graph, lists of changes get lower scores.
+The keyword leg runs while the question is embedded, or after the vector leg where that is quick.
+A leg returns distinct passages (``retrieval/copies.py``). ``complete`` asks each leg for its score
+of passages that only the other one found, so every passage is ranked by both. Other phrasings of
+the question run at the same time; a passage keeps its best scores. The signs in the fused list
+become the probability that it holds the answer (``retrieval/calibration.py``). A question that the
+gate refuses does not reach the later, expensive stages. After the graph, lists of changes get lower
+scores.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ from packwise.trace import Stage, Trace
 MOST_RESULTS = 1000
 _UNREAD_KEYWORDS = 0.85
 """The least share of the keyword leg in a language that the embedder does not read."""
+_LONG_MS = 1.0
+"""Embedding that takes longer leaves the keyword leg time to run beside it. Two threads that take
+turns at the interpreter cost more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ class Pipeline:
         self._cross_encoder = cross_encoder
         self._settings = settings
         self._cache: QueryCache[Ranking] = QueryCache(settings.query_cache)
+        self._slow_to_embed = True
         self._legs = ThreadPoolExecutor(max_workers=4, thread_name_prefix="packwise-leg")
         self._phrasings = ThreadPoolExecutor(max_workers=4, thread_name_prefix="packwise-ask")
 
@@ -270,8 +275,9 @@ class Pipeline:
             where=query.where,
         )
         vector, keyword, statistics, job = None, None, None, None
-        if query.mode != "vector":
-            job = self._legs.submit(self._keyword_leg, scorer, depth, passages, aside)
+        by_words = partial(self._keyword_leg, scorer, depth, passages, aside)
+        if query.mode != "vector" and self._slow_to_embed:
+            job = self._legs.submit(by_words)
         if query.mode != "keyword":
             with trace.stage("embed"):
                 scorer.vector = self._embedder().embed_query(query.text)
@@ -287,8 +293,9 @@ class Pipeline:
                     # A small store cannot be measured well enough to trust this leg more.
                     share = max(_UNREAD_KEYWORDS, scorer.weights.keyword)
                     scorer.weights = Weights(1.0 - share, share)
-        if job is not None:
-            keyword = job.result()
+            self._slow_to_embed = trace.stages[0].ms > _LONG_MS
+        if query.mode != "vector":
+            keyword = job.result() if job else by_words()
             trace.stages.extend(aside.stages)
         if vector is not None and keyword is not None:
             passages.align(vector, keyword)

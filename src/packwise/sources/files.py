@@ -8,7 +8,7 @@ import re
 import stat
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -127,6 +127,9 @@ class FilesSource:
     location: str
     listing: Listing
     tree: SphinxTree | None = None
+    _row_files: dict[Path, jsonl.RowFile | None] = field(
+        default_factory=dict[Path, jsonl.RowFile | None], compare=False
+    )
 
     @property
     def skipped(self) -> Mapping[str, int]:
@@ -134,20 +137,29 @@ class FilesSource:
 
     def ids(self) -> Iterator[str]:
         for file in self.listing.files:
-            if file.reader.reads is Reads.STREAM:
+            if file.reader.reads is not Reads.STREAM:
+                yield file.id
+            elif rows := self._rows(file):
+                yield from rows.ids()
+            else:
                 entries: Iterator[Entry] = file.reader.load()(file)
                 yield from (entry.id for entry in entries if isinstance(entry, Item))
-            else:
-                yield file.id
 
     def items(self) -> Iterator[Entry]:
         yield from self.listing.problems
         titles = nav_titles(self.listing.files)
         for file in self.listing.files:
             if file.reader.reads is Reads.STREAM:
-                yield from file.reader.load()(file)
+                rows = self._rows(file)
+                yield from rows.entries() if rows else file.reader.load()(file)
             else:
                 yield file_entry(file, self._resolver, self.tree, titles.get(file.id, ""))
+
+    def _rows(self, file: SourceFile) -> jsonl.RowFile | None:
+        """The rows of a file, which are not read a second time for the documents in them."""
+        if file.path not in self._row_files:
+            self._row_files[file.path] = jsonl.row_file(file)
+        return self._row_files[file.path]
 
     @cached_property
     def _resolver(self) -> LinkResolver:

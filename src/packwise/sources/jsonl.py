@@ -10,12 +10,13 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
 from packwise.documents import Document, Link
 from packwise.errors import SourceError
@@ -37,7 +38,11 @@ _MOST_BLANK_LINES = 10_000
 _MOST_IDS = 1 << 17
 _KNOWN = frozenset("id _id title text url lang language metadata links".split())
 _NO_DOCUMENTS = LinkResolver(())
+_BUFFER = 1 << 20
+_DIGEST_BYTES = 16
+_ODD = "not UTF-8: the bytes that do not fit were replaced"
 _BEIR_NAMES = ("corpus.jsonl", "corpus.jsonl.gz")
+_T = TypeVar("_T")
 _own_ids: dict[str, str] = {}
 """The ids that rows name themselves, by the hash of the row. A build lists the ids of a file
 before it reads the rows, and an unchanged row need not be parsed a second time."""
@@ -50,33 +55,124 @@ def beir_corpus(folder: Path) -> Path | None:
 
 def rows(file: SourceFile) -> Iterator[Entry]:
     """The documents of a file, with one row in memory at a time."""
-    path, label = file.path, file.label
+
+    def made(line: bytes, number: int, _: int) -> Entry:
+        return entry(line, f"{file.label}:{number}", f"{file.path.name}:{number}", file.prefix)
+
+    return _entries(file, made)
+
+
+def _entries(
+    file: SourceFile, made: Callable[[bytes, int, int], _T | Problem]
+) -> Iterator[_T | Problem]:
+    """What ``made`` makes of the rows of a file, their numbers and places; and why a file is not
+    read to its end."""
     number = bad = good = 0
     try:
-        with _opened(path) as opened:
-            for number, line in _numbered(opened):
-                row = entry(line, f"{label}:{number}", f"{path.name}:{number}", file.prefix)
+        with _opened(file.path) as opened:
+            for number, start, line in _numbered(opened):
+                row = made(line, number, start)
                 yield row
-                good += isinstance(row, Item)
-                bad += isinstance(row, Problem)
+                wrong = isinstance(row, Problem)
+                good, bad = good + (not wrong), bad + wrong
                 if (
-                    not line.strip()
-                    or len(line) > _ROW_LIMIT
+                    len(line) > _ROW_LIMIT
                     or (bad >= _MOST_BAD_ROWS and bad > good)
+                    or line.isspace()
                 ):
                     found = f"{good} documents" if good else "no documents"
-                    yield Problem(label, f"given up at line {number}: {found} so far")
+                    yield Problem(file.label, f"given up at line {number}: {found} so far")
                     return
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        yield Problem(label, f"cannot be read after line {number} ({reason})")
+        yield Problem(file.label, f"cannot be read after line {number} ({reason})")
+
+
+class RowFile:
+    """The rows of a file that is not packed, which is read only once: for the hashes and ids of
+    all rows. A document is read from its place in the file when it is needed."""
+
+    def __init__(self, file: SourceFile) -> None:
+        self._file = file
+        self._read_at: tuple[int, ...] = ()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ids: list[str] = []
+        self._digests = bytearray()
+        self._places = array("q")
+        self._odd: set[int] = set()
+        self._problems: dict[int, list[Problem]] = {}
+
+    def ids(self) -> list[str]:
+        """The ids of the documents in the file as it is now."""
+        now = _stamp(self._file.path)
+        if not now or self._read_at != now:
+            self._forget()
+            for one in _entries(self._file, self._listed):
+                if isinstance(one, Problem):
+                    self._problems.setdefault(len(self._ids), []).append(one)
+            self._read_at = now
+        return self._ids
+
+    def entries(self) -> Iterator[Entry]:
+        """The documents of the file as it is now."""
+        for at in range(len(self.ids())):
+            yield from self._problems.get(at, ())
+            yield self._item(at)
+        yield from self._problems.get(len(self._ids), ())
+
+    def _listed(self, line: bytes, number: int, start: int) -> str | Problem:
+        prefix = self._file.prefix
+        try:
+            own = _own_id(_row(line))
+        except SourceError as error:
+            return Problem(f"{self._file.label}:{number}", error.message)
+        if not _is_utf8(line):
+            self._odd.add(len(self._ids))
+        self._ids.append(prefix + (own or f"{self._file.path.name}:{number}"))
+        self._digests += bytes.fromhex(_hash(line, prefix))
+        self._places.extend((number, start, len(line)))
+        return self._ids[-1]
+
+    def _item(self, at: int) -> Item:
+        number, start, length = self._places[3 * at : 3 * at + 3]
+        id, path, prefix = self._ids[at], self._file.path, self._file.prefix
+        digest = self._digests[_DIGEST_BYTES * at : _DIGEST_BYTES * (at + 1)].hex()
+        return Item(
+            id=id,
+            source_hash=digest,
+            location=f"{self._file.label}:{number}",
+            load=partial(_load_from, path, start, length, digest, id, prefix),
+            warning=_ODD if at in self._odd else "",
+        )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes with a file; nothing where it cannot be known."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _load_from(
+    path: Path, start: int, length: int, digest: str, document_id: str, prefix: str
+) -> Document:
+    with path.open("rb") as file:
+        file.seek(start)
+        line = file.read(length)
+    if _hash(line, prefix) != digest:
+        raise SourceError("has changed since the build began", fix="build again")
+    return _load(line, document_id, prefix)
 
 
 def may_hold_documents(path: Path) -> bool:
     """Whether a file's first row is a document, or reading the file will say why not."""
     try:
         with _opened(path) as file:
-            for _, line in _numbered(file):
+            for _, _, line in _numbered(file):
                 row = None if len(line) > _ROW_LIMIT else json.loads(line)
                 return not isinstance(row, dict) or isinstance(row.get("text"), str)
     except (OSError, EOFError, zlib.error, ValueError, RecursionError):
@@ -84,32 +180,48 @@ def may_hold_documents(path: Path) -> bool:
     return False
 
 
-def _numbered(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The rows that are not blank, with their line numbers. A few gzipped megabytes can hold
-    gigabytes of nothing, so a row that is too long, or the last of very many blank lines, is
-    the last row."""
-    number = blank = 0
+def _numbered(file: IO[bytes]) -> Iterator[tuple[int, int, bytes]]:
+    """The rows that are not blank, with their line numbers and places. A few gzipped megabytes
+    can hold gigabytes of nothing, so a row that is too long, or the last of very many blank lines,
+    is the last row."""
+    number = blank = end = 0
     while line := file.readline(_ROW_LIMIT + 1):
         number += 1
-        blank = 0 if line.strip() else blank + 1
+        start, end = end, end + len(line)
+        blank = blank + 1 if line.isspace() else 0
         if not blank or len(line) > _ROW_LIMIT:
-            yield number, line
+            yield number, start, line
             if len(line) > _ROW_LIMIT:
                 return
         elif blank == _MOST_BLANK_LINES:
-            yield number, line
+            yield number, start, line
             return
 
 
 def _opened(path: Path) -> IO[bytes]:
-    if path.name.lower().endswith(".gz"):
+    if _is_packed(path):
         return cast("IO[bytes]", gzip.open(path, "rb"))
-    return path.open("rb")
+    return path.open("rb", buffering=_BUFFER)
+
+
+def _is_packed(path: Path) -> bool:
+    return path.name.lower().endswith(".gz")
+
+
+def row_file(file: SourceFile) -> RowFile | None:
+    """The rows of a file that this module reads, unless it is packed."""
+    if file.reader.load() is not rows or _is_packed(file.path):
+        return None
+    return RowFile(file)
+
+
+def _hash(line: bytes, prefix: str) -> str:
+    return hashed(line.strip(), "rows", prefix)
 
 
 def entry(line: bytes, location: str, unnamed: str, prefix: str) -> Entry:
     """The document of a row, or what is wrong with it; without an id it is ``unnamed``."""
-    source_hash = hashed(line.strip(), "rows", prefix)
+    source_hash = _hash(line, prefix)
     own = _own_ids.get(source_hash)
     if own is None:
         try:
@@ -125,7 +237,7 @@ def entry(line: bytes, location: str, unnamed: str, prefix: str) -> Entry:
         source_hash=source_hash,
         location=location,
         load=partial(_load, line, row_id, prefix),
-        warning="" if _is_utf8(line) else "not UTF-8: the bytes that do not fit were replaced",
+        warning="" if _is_utf8(line) else _ODD,
     )
 
 
@@ -162,6 +274,8 @@ def _access(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_utf8(line: bytes) -> bool:
+    if line.isascii():
+        return True
     try:
         line.decode("utf-8")
     except UnicodeDecodeError:

@@ -236,21 +236,19 @@ class KeywordIndex:
         return scores
 
     def _scores_in(self, table: TermTable, rows: Rows, weights: Mapping[str, float]) -> Scores:
-        scores = np.zeros(len(rows), dtype=np.float64)
         if len(rows) == 0 or not weights:
-            return scores
+            return np.zeros(len(rows), dtype=np.float64)
         positions, sizes = table.spans(rows)
         hashes = table.hashes[positions]
-        ends = np.cumsum(sizes)
-        norms = self._norms(table.lengths[rows])
-        for term, weight in weights.items():
-            hits = np.flatnonzero(hashes == np.uint64(term_hash(term)))
-            if len(hits) == 0:
-                continue
-            at = np.searchsorted(ends, hits, side="right")
-            count = table.counts[positions[hits]].astype(np.float64)
-            scores[at] += weight * count / (count + norms[at])
-        return scores
+        places = [(hashes == np.uint64(term_hash(term))).nonzero()[0] for term in weights]
+        hits = np.concatenate(places)
+        at = np.cumsum(sizes).searchsorted(hits, side="right")
+        count = table.counts[positions[hits]].astype(np.float64)
+        weight = np.repeat(list(weights.values()), list(map(len, places)))
+        norms = self._norms(table.lengths[rows])[at]
+        # Term by term, so that the order of the sum is that of the question.
+        shares = weight * count / (count + norms)
+        return np.bincount(at, shares, minlength=len(rows)).astype(np.float64, copy=False)
 
 
 def _counter(table: TermTable, recent: RecentTerms | None) -> Callable[[str], int]:

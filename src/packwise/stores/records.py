@@ -22,6 +22,7 @@ _MOST_PAYLOAD = 512 << 20
 """Bytes that a staged document may unpack to: twice the longest text."""
 
 _MOST_CHARACTERS = 1 << 40
+_KINDS: Mapping[str, BlockKind] = {str(kind.value): kind for kind in BlockKind}
 
 LinkParts = tuple[str, str, int, str]
 """Href, anchor, start and kind of a link."""
@@ -246,13 +247,14 @@ def block_rows(blocks: Iterable[Block]) -> list[list[Any]]:
 
 def read_blocks(rows: Iterable[Sequence[Any]]) -> tuple[Block, ...]:
     """The inverse of ``block_rows``. Raises ``TypeError`` or ``ValueError`` on other rows."""
-    blocks = tuple(Block(BlockKind(kind), start, end) for kind, start, end in rows)
-    for block in blocks:
-        if type(block.start) is not int or type(block.end) is not int:
+    blocks: list[Block] = []
+    for kind, start, end in rows:
+        if type(start) is not int or type(end) is not int:
             raise TypeError("a block has a place that is not a number")
-        if not 0 <= block.start <= block.end < _MOST_CHARACTERS:
+        if not 0 <= start <= end < _MOST_CHARACTERS:
             raise ValueError("a block has a place outside its text")
-    return blocks
+        blocks.append(Block(_KINDS.get(kind) or BlockKind(kind), start, end))
+    return tuple(blocks)
 
 
 def _section_rows(document: Document) -> list[list[Any]]:
