@@ -182,6 +182,28 @@ def test_bookmarks_are_headings_even_where_they_look_like_text(read_pdf):
     assert [section.path for section in document.sections] == [("1 Installing",), ("2 Removing",)]
 
 
+def test_a_bookmark_is_one_heading_however_many_lines_it_takes(read_pdf):
+    title = "Why would anybody who has a chest of drawers want to have another box beside it?"
+    lines = ["1.1 Why would anybody who has a chest of draw-", "ers want to have another box be-"]
+    document = read_pdf(
+        [
+            *[
+                (60 + 35 * (n > 0), 780 - 18 * n, 14, line)
+                for n, line in enumerate([*lines, "side it?"])
+            ],
+            *paragraph(690, LINE, LINE),
+            (60, 640, 14, "1.2 What is a lid?"),
+            *paragraph(610, LINE, LINE),
+        ],
+        outline=[(title, 1), ("What is a lid?", 1)],
+    )
+    assert [section.path for section in document.sections] == [
+        (f"1.1 {title}",),
+        ("1.2 What is a lid?",),
+    ]
+    assert document.text.count("want to have another box") == 1
+
+
 def test_a_slide_has_its_first_line_as_heading(read_pdf):
     slides = [
         [(40, 350, 18, f"Topic {name}"), *paragraph(300, LINE, LINE, size=18)]

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -231,7 +232,7 @@ class _PdfReader:
 
     def _add_page(self, page: _Page) -> None:
         self._untitled_slide = page.width > page.height
-        for part in parts(page.found):
+        for part in self._outline.with_whole_headings(parts(page.found), page.number):
             self._texts += len(part.text) + len(part.rows)
             match part.kind:
                 case BlockKind.TABLE:
@@ -276,11 +277,10 @@ class _PdfReader:
 
     def _level(self, part: Part, page: int) -> int:
         """The level of a heading; 0 for other text."""
-        words = part.text.split()
-        if not 0 < len(words) <= _HEADING_WORDS or part.lines > 3:
-            return 0
         if level := self._outline.level(part.text, page):
             return level
+        if not 0 < len(part.text.split()) <= _HEADING_WORDS or part.lines > 3:
+            return 0
         if not any(character.isalpha() for character in part.text):
             return 0
         large = part.size > _HEADING_SIZE * self._body
@@ -375,6 +375,19 @@ class _Outline:
             if title and page is not None:
                 self._levels.setdefault(title, []).append((page + 1, entry.level + 1))
                 self.deepest = max(self.deepest, entry.level + 1)
+
+    def with_whole_headings(self, found: Sequence[Part], page: int) -> Iterator[Part]:
+        """The parts of a page, two as one that together are the title of a bookmark: the lines of
+        a long title begin below its first word, not below its number."""
+        rest = iter(pairwise([*found, None]))
+        for part, below in rest:
+            assert part is not None
+            whole = joined(part.text, below.text) if below is not None else ""
+            if self.level(part.text, page) or not self.level(whole, page):
+                yield part
+            else:
+                yield replace(part, text=whole)
+                next(rest, None)
 
     def level(self, text: str, page: int) -> int:
         """The level of the bookmark that leads to a line of a page; 0 if none does."""

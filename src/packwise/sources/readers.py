@@ -192,7 +192,7 @@ BUILT_IN = (
         needs=("pypdfium2",),
         pip="packwise[pdf]",
         uses=("rapidocr",),
-        version="5",
+        version="6",
     ),
     Reader("docx", (".docx", ".docm"), Reads.FILE, "packwise.sources.docx:read", version="2"),
     Reader("pptx", (".pptx", ".pptm"), Reads.FILE, "packwise.sources.pptx:read", version="2"),
