@@ -57,6 +57,7 @@ _ROWS: tuple[tuple[str, Callable[[ScaleFigures], str]], ...] = (
     ("graph ranking, p50 / p95 ms", lambda one: _pair(one, "graph")),
     ("usearch and tantivy alone, p50 / p95 ms", lambda one: _pair(one, BARE)),
     ("memory of searching", lambda one: _mb(one.search.memory_bytes)),
+    ("without mapped files", lambda one: _mb(one.search.own_memory_bytes)),
 )
 
 

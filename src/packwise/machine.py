@@ -14,12 +14,14 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
-def memory_bytes() -> int | None:
-    """Memory in use now; ``None`` where only the peak is known."""
+def memory_bytes(*, files: bool = True) -> int | None:
+    """Memory in use now, with or without the pages of mapped files, which the system can drop and
+    processes share; ``None`` where only the peak is known."""
     if sys.platform != "linux":
         return None
-    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+    _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    pages = int(resident) - (0 if files else int(shared))
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def peak_memory_bytes() -> int | None:

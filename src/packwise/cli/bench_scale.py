@@ -64,6 +64,8 @@ def bench_scale(given: str, queries: int, chart: str | None, as_json: bool) -> N
     rows.append(("open", *(f"{one.search.open_seconds:.2f} s" for one in found)))
     rows.append(("first query", *(f"{one.search.first_query_seconds:.2f} s" for one in found)))
     rows.append(("memory of searching", *(_bytes(one.search.memory_bytes) for one in found)))
+    own = (_bytes(one.search.own_memory_bytes) for one in found)
+    rows.append(("  without mapped files", *own))
     rows.append(("processor time of a search", *(f"{one.search.cpu_ms:.2f} ms" for one in found)))
     for stage in found[-1].search.latency_ms:
         pairs = [one.search.latency_ms.get(stage, (0.0, 0.0)) for one in found]

@@ -25,7 +25,7 @@ from packwise.evaluation.synthetic import (
     questions,
 )
 from packwise.language.analyzer import terms
-from packwise.machine import peak_memory_bytes
+from packwise.machine import memory_bytes, peak_memory_bytes
 from packwise.settings import Settings
 from packwise.stores.pack.folder import KEYWORDS
 from packwise.stores.pack.vectors import EXPANSION_SEARCH, GRAPH_FILE
@@ -54,7 +54,8 @@ class BuildFigures:
 class SearchFigures:
     """What opening a pack and searching it cost. ``latency_ms`` has the 50th and the 95th
     percentile of each stage, and where the pack has a graph those of usearch and tantivy called
-    without Packwise, as ``BARE``; ``memory_bytes`` is what the process grew by."""
+    without Packwise, as ``BARE``; ``memory_bytes`` is what the process grew by, ``own_memory_bytes``
+    the part of it that is not pages of the pack's files."""
 
     open_seconds: float
     first_query_seconds: float
@@ -62,6 +63,7 @@ class SearchFigures:
     latency_ms: dict[str, tuple[float, float]]
     memory_bytes: int | None
     disk_bytes: int
+    own_memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _search(place: str, asked: Sequence[str]) -> SearchFigures:
     from packwise.stores.locate import open_store
 
     settings, embedder = Settings.load(query_cache=0), SyntheticEmbedder()
-    before = peak_memory_bytes()
+    before, own = peak_memory_bytes(), memory_bytes(files=False)
     started = time.perf_counter()
     with Library(open_store(place), settings=settings, embedder=embedder) as library:
         opened = time.perf_counter()
@@ -134,6 +136,7 @@ def _search(place: str, asked: Sequence[str]) -> SearchFigures:
         rows = [_timings(library, question) for question in asked[_WARM_UP:]]
         cpu = 1000.0 * (time.process_time() - cpu) / len(rows) / _RUNS
         size = library.info().size_bytes
+        own = _grown(own, memory_bytes(files=False))
     series = {name: [row.get(name, 0.0) for row in rows] for name in rows[0]}
     series["all but embed"] = [sum(row.values()) - row.get("embed", 0.0) for row in rows]
     memory = _grown(before, peak_memory_bytes())
@@ -154,6 +157,7 @@ def _search(place: str, asked: Sequence[str]) -> SearchFigures:
         latency,
         memory,
         size,
+        own,
     )
 
 
