@@ -54,8 +54,8 @@ class BuildFigures:
 class SearchFigures:
     """What opening a pack and searching it cost. ``latency_ms`` has the 50th and the 95th
     percentile of each stage, and where the pack has a graph those of usearch and tantivy called
-    without Packwise, as ``BARE``; ``memory_bytes`` is what the process grew by, ``own_memory_bytes``
-    the part of it that is not pages of the pack's files."""
+    without Packwise, as ``BARE``; ``memory_bytes`` is what the process grew by at most,
+    ``own_memory_bytes`` what of it is left at the end and not pages of the pack's files."""
 
     open_seconds: float
     first_query_seconds: float
