@@ -607,6 +607,24 @@ in the house want a box?
     ]
 
 
+def test_the_contents_of_a_plain_text_are_left_out_and_lists_are_not(one, blocks):
+    names = ("Boxes", "Lids", "Keys", "Locks")
+    contents = "\n".join(f"  1.{n} {name}" for n, name in enumerate(names, start=1))
+    told = "\n\n".join(
+        f"1.{n} {name}\n\nSomething about {name.lower()} is told here at last."
+        for n, name in enumerate(names, start=1)
+    )
+    document = one(
+        "a.txt", f"Contents\n\n{contents}\n\n{told}\n\n2.1 Steps\n\n1. a\n2. b\n3. c\n4. d\n"
+    )
+    assert [path.split(" > ")[-1] for path in paths(document)[1:]] == [
+        *(f"1.{n} {name}" for n, name in enumerate(names, start=1)),
+        "2.1 Steps",
+    ]
+    assert document.text.count("Boxes") == 1
+    assert blocks(document)[-1] == ("list", "1. a\n2. b\n3. c\n4. d")
+
+
 def test_text_for_a_printer_is_read_once_and_its_bold_lines_are_headings(one, blocks):
     def bold(words):
         return "".join(letter if letter == " " else f"{letter}\b{letter}" for letter in words)
