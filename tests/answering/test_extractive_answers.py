@@ -419,6 +419,17 @@ def test_a_row_that_is_named_exactly_stands_for_one_that_says_more():
     assert exact_row(rows["Cyrs"], "What does Cyrs mean?") == rows["Cyrs"]
 
 
+def test_a_row_with_the_identifier_that_is_asked_for_stands_for_one_like_it():
+    page = "# Patterns\n\n| pattern | matches |\n| --- | --- |\n"
+    for pattern in ("*.py", "sub/*.py", "sub/**.py", "sub/*/*.py"):
+        page += f"| `{pattern}` | files such as {pattern} |\n"
+    (found,) = sources(read(page))
+    rows = [part for part in answer_blocks(found) if part.kind is PartKind.ROW]
+    shown = exact_row(rows[0], "Which files does the pattern sub/*/*.py match?")
+    assert "sub/*/*.py" in shown.text
+    assert exact_row(rows[1], "Which files does sub/*** match?") == rows[1]
+
+
 def test_an_answer_names_the_section_around_it_that_the_question_is_about():
     page = "# News\n\n## 1.8 (released on June 25)\n\n### Meson\n\n- mu 1.8 uses meson\n- C++\n"
     (found,) = sources(read(page))

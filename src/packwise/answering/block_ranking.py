@@ -26,6 +26,7 @@ from packwise.answering.blocks import AnswerBlock, PartKind
 from packwise.answering.mismatches import mismatches
 from packwise.context.markdown import one_line
 from packwise.language.analyzer import joined_verbs, terms
+from packwise.language.identifiers import QUOTES, identifiers
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
 from packwise.models.base import CrossEncoder, MarkingCrossEncoder, SpanLogits
@@ -49,11 +50,6 @@ _OF_THE_BEST = (
 _NEARLY_ALL = 0.95
 _NAMING_WORDS = 3
 """Words of a question, at least, that name a section if all are in its heading."""
-_IDENTIFIER = re.compile(r"(?<![\w-])(?:--?)?[A-Za-z]\w*(?:[_.:-]+\w+)+|(?<![\w-])--?\w+")
-_SIGN = re.compile(r"[-$~@%&*+=<>|\\^#{}_.:/]")
-"""What is in few words but identifiers: ``$@``, ``~U``, ``${name:-word}``."""
-_QUOTES = "‘’“”'`\""
-_AROUND = _QUOTES + ".,;:?!()"
 _NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
 _ASKER = frozenset("i me my we our you your can".split())
@@ -163,9 +159,8 @@ def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> Named:
     path = block.source.passage.section_path
     if block.start or not path:
         return Named.NOT
-    asked = {word.strip(_AROUND) for word in question.text.split() if _SIGN.search(word)}
-    asked |= set(_IDENTIFIER.findall(question.text))
-    names = {name.strip(_QUOTES) for name in (path[-1], *_NAMES.split(path[-1]))} - {""}
+    asked = identifiers(question.text)
+    names = {name.strip(QUOTES) for name in (path[-1], *_NAMES.split(path[-1]))} - {""}
     if asked & names:
         return Named.EXACTLY
     if {name.lower() for name in asked} & {name.lower() for name in names}:

@@ -11,6 +11,7 @@ from itertools import zip_longest
 
 from packwise.answering.blocks import AnswerBlock, PartKind, SourcePassage, answer_blocks
 from packwise.language.analyzer import terms
+from packwise.language.identifiers import QUOTES, identifiers
 
 LONG_TABLE = 6
 MOST_NAMED = 3
@@ -79,7 +80,8 @@ def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
 
 def exact_row(block: AnswerBlock, question: str) -> AnswerBlock:
     """The row beside this one that the question names by a whole cell, if this one only has its
-    words among others: "Cyrillic" before "Cyrillic (Old Church Slavonic variant)"."""
+    words among others: "Cyrillic" before "Cyrillic (Old Church Slavonic variant)". An identifier is
+    a cell only as it is written: ``sub/*.py`` is not ``sub/**.py``."""
     lang = block.source.passage.lang
     asked = f" {' '.join(terms(question, lang))} "
     rows = [
@@ -87,6 +89,14 @@ def exact_row(block: AnswerBlock, question: str) -> AnswerBlock:
         for part in answer_blocks(block.source)
         if part.kind is PartKind.ROW and part.above == block.above
     ]
+    written = identifiers(question)
+    alike = [
+        row
+        for row in rows
+        if written & {cell.strip().strip(QUOTES) for cell in row.text.split("|")}
+    ]
+    if len(alike) == 1:
+        return alike[0]
     named = [
         {cell for cell in _cells(row.text, lang) if f" {cell} " in asked and not _is_figure(cell)}
         for row in rows
