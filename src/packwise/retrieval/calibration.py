@@ -26,6 +26,7 @@ from packwise.candidates import Candidate, Scores
 from packwise.documents import content_hash
 from packwise.errors import DataError
 from packwise.language.analyzer import terms
+from packwise.language.compounds import parts
 from packwise.language.detection import is_paired, main_script
 from packwise.language.questions import QUESTION_TERMS, parse_question, question_words
 from packwise.language.sentences import sentence_spans
@@ -222,6 +223,8 @@ def topic_similarity(
     lang = lang.partition(" ")[0]
     asked = list(parse_question(question, lang).weights)
     asked = [term for term in asked if not _HIRAGANA.search(term)] or asked
+    known = {term for term, count in statistics.frequency.items() if count}
+    asked = [part for term in asked for part in parts(term, lang, known)]
     paired = is_paired(question)
     rarity = {term: idf(statistics.passages, statistics.frequency.get(term, 0)) for term in asked}
     total = sum(rarity.values())

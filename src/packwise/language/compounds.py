@@ -1,0 +1,41 @@
+"""Words that are written together: "Urlaubstage" is "Urlaub" and "Tage".
+
+No dictionary is needed: which readings of a word make sense shows the store that holds its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+
+from packwise.language.analyzer import terms
+from packwise.language.languages import languages
+
+_FIRST, _LAST = 4, 3
+"""The least letters of the first part and of the last."""
+
+
+def has_compounds(lang: str) -> bool:
+    """Whether a language writes several words as one."""
+    language = languages().get(lang)
+    return language is not None and language.compounds
+
+
+def splits(term: str, lang: str) -> Iterator[tuple[str, str]]:
+    """The index terms of both parts of a term, for every place where it may be two words; the
+    most even parts come first. Nothing in a language that does not write words together."""
+    if not has_compounds(lang) or not term.isalpha():
+        return
+    places = range(_FIRST, len(term) - _LAST + 1)
+    for at in sorted(places, key=lambda at: abs(2 * at - len(term))):
+        first, last = terms(term[:at], lang), terms(term[at:], lang)
+        if len(first) == len(last) == 1:
+            yield first[0], last[0]
+
+
+def parts(term: str, lang: str, held: Container[str]) -> tuple[str, ...]:
+    """What a term is searched as: its parts if it is not held itself and both of them are."""
+    if term in held:
+        return (term,)
+    return next(
+        (pair for pair in splits(term, lang) if all(part in held for part in pair)), (term,)
+    )
