@@ -128,8 +128,9 @@ GRAMMARS = {
 }
 """The module and the function of the tree-sitter grammar for each suffix."""
 
-_NO_SUFFIX = re.compile(r"(?:\.\d+)?")
-"""What the names of text files without a suffix end in: ``LICENSE``, ``Apache-2.0``."""
+_NO_SUFFIX = re.compile(r"(?:\.\d+)?(?:\.gz)?")
+"""What the names of text files without a suffix end in: ``LICENSE``, ``Apache-2.0``,
+``NEWS.gz``."""
 _OF_SECTION = re.compile(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
 _MANUALS = tuple(
     f".{number}{kind}{packed}"
@@ -262,6 +263,7 @@ BUILT_IN = (
         tuple(GRAMMARS),
         Reads.FILE,
         "packwise.sources.source_code:read",
+        version="2",
         needs=("tree_sitter", *dict.fromkeys(module for module, _ in GRAMMARS.values())),
         pip="packwise[code]",
         accepts="packwise.sources.source_code:is_written_by_hand",
