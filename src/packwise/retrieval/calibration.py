@@ -25,7 +25,7 @@ from typing import Any, Literal, cast
 from packwise.candidates import Candidate, Scores
 from packwise.documents import content_hash
 from packwise.errors import DataError
-from packwise.language.analyzer import terms
+from packwise.language.analyzer import FUNCTION_WORDS, terms
 from packwise.language.compounds import parts
 from packwise.language.detection import is_paired, main_script
 from packwise.language.questions import QUESTION_TERMS, parse_question, question_words
@@ -213,8 +213,8 @@ def topic_similarity(
     lang: str,
     similarity: float | None = None,
 ) -> float:
-    """How close the first passages are to a question in a language that the embedder does not
-    read, on the gate's scale.
+    """How close the first passages are to a question by its words, on the gate's scale: for a
+    language that the embedder does not read, and for an embedder whose scale is not known.
 
     It follows the share of the question's words that a passage holds, by rarity, and
     for words in Latin letters the best ``similarity`` too. 0.5 is where as many questions on the
@@ -223,6 +223,8 @@ def topic_similarity(
     lang = lang.partition(" ")[0]
     asked = list(parse_question(question, lang).weights)
     asked = [term for term in asked if not _HIRAGANA.search(term)] or asked
+    if lang in ("", "en"):
+        asked = [term for term in asked if term not in FUNCTION_WORDS] or asked
     known = {term for term, count in statistics.frequency.items() if count}
     asked = [part for term in asked for part in parts(term, lang, known)]
     paired = is_paired(question)

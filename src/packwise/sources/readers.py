@@ -351,6 +351,8 @@ def pip_command(suffixes: Mapping[str, int]) -> str:
 
 FORBIDDEN = "robots.txt does not allow it"
 """Why a page is left out that its site does not want to be read."""
+CREDENTIALS = "named like credentials"
+"""Why a file without a suffix is left out that may hold a key."""
 
 
 def left_out(skipped: Mapping[str, int]) -> list[str]:
@@ -360,6 +362,9 @@ def left_out(skipped: Mapping[str, int]) -> list[str]:
     for ending, count in sorted(skipped.items(), key=lambda item: (-item[1], item[0])):
         if ending == FORBIDDEN:
             lines.append(f"{count:,} {'page' if count == 1 else 'pages'}: {ending}")
+            continue
+        if ending == CREDENTIALS:
+            lines.append(f"{count:,} {ending}")
             continue
         if ending not in readers():
             unknown.append(f"{count:,} {ending}")
