@@ -10,8 +10,8 @@ from collections.abc import Container, Iterator
 from packwise.language.analyzer import terms
 from packwise.language.languages import languages
 
-_FIRST, _LAST = 4, 3
-"""The least letters of the first part and of the last."""
+_FIRST, _LAST, _ALONE = 4, 3, 4
+"""The least letters of the first part and of the last, and of a part that stands for both."""
 
 
 def has_compounds(lang: str) -> bool:
@@ -25,7 +25,7 @@ def splits(term: str, lang: str) -> Iterator[tuple[str, str]]:
     most even parts come first. Nothing in a language that does not write words together."""
     if not has_compounds(lang) or not term.isalpha():
         return
-    places = range(_FIRST, len(term) - _LAST + 1)
+    places = range(_LAST, len(term) - _LAST + 1)
     for at in sorted(places, key=lambda at: abs(2 * at - len(term))):
         first, last = terms(term[:at], lang), terms(term[at:], lang)
         if len(first) == len(last) == 1:
@@ -33,9 +33,13 @@ def splits(term: str, lang: str) -> Iterator[tuple[str, str]]:
 
 
 def parts(term: str, lang: str, held: Container[str]) -> tuple[str, ...]:
-    """What a term is searched as: its parts if it is not held itself and both of them are."""
+    """What a term is searched as: if it is not held itself, its parts where both are; else it
+    and the longest part that is held, so that it still counts as a word that is not there."""
     if term in held:
         return (term,)
-    return next(
-        (pair for pair in splits(term, lang) if all(part in held for part in pair)), (term,)
-    )
+    pairs = list(splits(term, lang))
+    for pair in pairs:
+        if len(pair[0]) >= _FIRST and pair[0] in held and pair[1] in held:
+            return pair
+    alone = {part for pair in pairs for part in pair if len(part) >= _ALONE and part in held}
+    return (term, max(sorted(alone), key=len)) if alone else (term,)

@@ -226,7 +226,9 @@ def topic_similarity(
     if lang in ("", "en"):
         asked = [term for term in asked if term not in FUNCTION_WORDS] or asked
     known = {term for term, count in statistics.frequency.items() if count}
-    asked = [part for term in asked for part in parts(term, lang, known)]
+    # A single part of a word may be on another topic: "Druck" in "Buchdruck".
+    read = ((term, parts(term, lang, known)) for term in asked)
+    asked = [part for term, found in read for part in ((term,) if term in found else found)]
     paired = is_paired(question)
     rarity = {term: idf(statistics.passages, statistics.frequency.get(term, 0)) for term in asked}
     total = sum(rarity.values())

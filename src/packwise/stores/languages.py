@@ -79,7 +79,7 @@ def question_terms(question: str, store: Store, where: Filter = EVERYTHING) -> l
     Where its language is not clear, the terms of further languages count only if the store
     holds them: a word that is read in two ways must not look like two unknown words. The same
     holds for the nouns of phrasal verbs. A word that no passage holds is searched as the two words
-    that it is made of ("Urlaubstage"), if the store holds both.
+    that it is made of ("Urlaubstage"), if the store holds both, else with the one that it holds.
     """
     lang = language_of(question, store)
     first, *others = lang.split() or ("",)
