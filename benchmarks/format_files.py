@@ -106,7 +106,7 @@ FILES: dict[str, tuple[tuple[str, str], ...]] = {
         ("sdist:attrs", "*/docs/*"),
     ),
     "files/mkdocs": (("sdist:starlette", "*/docs/*.md"), ("sdist:starlette", "*/mkdocs.yml")),
-    "files/rst-in-txt": (("sdist:django", "*/docs/howto/*.txt"),),
+    "files/rst-in-txt": (("sdist:django", "*/docs/howto/**/*.txt"),),
     "files/encodings": (
         ("deb:debian-history", "**/dedication-2.2.*.txt"),
         ("deb:cloudcompare", "**/fr_2.4/Readme.txt"),

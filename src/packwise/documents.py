@@ -209,8 +209,13 @@ def line_range(place: str) -> tuple[int, int] | None:
 
 
 def located(where: str, place: str) -> str:
-    """A file and a place in it: ``keys.md:7-9`` for lines, ``report.pdf, page 3`` for others."""
+    """A file and a place in it: ``keys.md:7-9`` for lines, ``report.pdf, page 3`` for others.
+
+    A URL stays as it is: a browser shows no lines, and could not open the address with them.
+    """
     lines = line_range(place)
+    if lines is not None and "://" in where:
+        return where
     if lines is None:
         return f"{where}, {place}" if place else where
     first, last = lines

@@ -11,6 +11,7 @@ SPANISH = "El señor Núñez cambió la contraseña en España. Mañana por la m
 FINNISH = (
     "Heinäkuun päivänä menetti projekti erittäin rakkaan ystävän, joka oli lähes koko elämänsä."
 )
+CZECH = "Klíče se každý rok v březnu mění. Starý klíč zůstává ještě třicet dní v platnosti."
 TURKISH = "Şirketin anahtarları her yıl mart ayında değiştirilir. Eski anahtar otuz gün geçerlidir."
 RUSSIAN = "Ключи подписи меняются каждый год в марте. Старый ключ остаётся действительным."
 GREEK = "Τα κλειδιά αλλάζουν κάθε χρόνο τον Μάρτιο. Το παλιό κλειδί παραμένει έγκυρο."
@@ -28,6 +29,7 @@ KOREAN = "서명 키는 매년 3월에 교체됩니다. 이전 키는 30일 동�
         (TURKISH, "cp1254", "Windows-1254"),
         (POLISH, "cp1250", "Windows-1250"),
         (POLISH, "iso8859_2", "ISO-8859-2"),
+        (CZECH, "cp1250", "Windows-1250"),
         (RUSSIAN, "cp1251", "Windows-1251"),
         (RUSSIAN, "koi8_r", "KOI8-R"),
         (GREEK, "cp1253", "Windows-1253"),
@@ -44,6 +46,12 @@ def test_the_encoding_is_recognised_and_named(text, encoding, name):
     mostly_ascii = "Plain words before it.\n" * 50 + text
     for whole in (text, mostly_ascii):
         assert decode(whole.encode(encoding)) == (whole, f"not UTF-8: read as {name}")
+
+
+@pytest.mark.parametrize("few", ["© 1998 Skåne/Sjælland, Årets ø", "Núñez, 1998: año, señal, niño"])
+def test_a_few_letters_are_those_of_the_language_around_them(few):
+    text = "A dictionary of words that are often written wrong.\n" * 9 + few
+    assert decode(text.encode("latin-1")) == (text, "not UTF-8: read as Windows-1252")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "iso2022_jp"])

@@ -145,6 +145,8 @@ def test_places_are_written_as_one():
     assert located("keys.md", "line 3") == "keys.md:3"
     assert located("report.pdf", "page 3") == "report.pdf, page 3"
     assert located("keys.md", "") == "keys.md"
+    assert located("https://a.example/keys", "lines 3-8") == "https://a.example/keys"
+    assert located("https://a.example/keys.pdf", "page 3") == "https://a.example/keys.pdf, page 3"
 
 
 def test_words_that_a_source_repeats_fix_no_place():

@@ -119,11 +119,13 @@ def test_files_whose_library_is_missing_are_counted_with_the_command_that_brings
 ):
     installed(LOST)
     root = folder({"a.lost": "1", "b.lost": "2", "c.gone": "3", "d.png": "4", "e.md": "text"})
+    (root / "id_rsa").write_text("key")
     source = open_source(str(root))
-    assert source.skipped == {".gone": 1, ".lost": 2, ".png": 1}
+    assert source.skipped == {".gone": 1, ".lost": 2, ".png": 1, "named like credentials": 1}
     assert readers.left_out(source.skipped) == [
         "2 .lost files: pip install 'lost[all]'",
         "1 .gone file: pip install 'lost[all]'",
+        "1 named like credentials",
         "1 .png: no reader",
     ]
     (root / "e.md").unlink()

@@ -1,6 +1,8 @@
 """What becomes of PDF files."""
 
 import gzip
+import tracemalloc
+import zlib
 
 import pytest
 
@@ -243,6 +245,31 @@ def test_what_cannot_be_read_is_one_line(folder, opened, monkeypatch, content, r
     with pytest.raises(SourceError, match=rf"a\.pdf: {reason}") as caught:
         found.items["a.pdf"].read()
     assert "\n" not in str(caught.value)
+
+
+def page_that_unpacks_to(megabytes, dictionary=b""):
+    packed = zlib.compress(b" " * (megabytes << 20), 9)
+    page = b"5 0 obj\n<</Filter/FlateDecode" + dictionary + b"/Length %d>>stream\n" % len(packed)
+    return pdf([(60, 700, 10, LINE)]) + page + packed + b"\nendstream\nendobj\n"
+
+
+def test_a_page_that_unpacks_to_very_much_is_not_unpacked(folder, opened):
+    image = b"/Subtype/Image/Width 12000/Height 12000"
+    found = opened(
+        folder(
+            {
+                "bomb.pdf": page_that_unpacks_to(130),
+                "scan.pdf": page_that_unpacks_to(130, image),
+                "long.pdf": page_that_unpacks_to(20),
+            }
+        )
+    )
+    tracemalloc.start()
+    with pytest.raises(SourceError, match=r"bomb\.pdf: unpacks to more than 128 MiB"):
+        found.items["bomb.pdf"].read()
+    assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    tracemalloc.stop()
+    assert found.items["scan.pdf"].read().text == found.items["long.pdf"].read().text == LINE
 
 
 def test_a_long_file_is_read_up_to_a_limit_with_a_warning(read_pdf, monkeypatch):

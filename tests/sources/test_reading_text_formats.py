@@ -359,6 +359,33 @@ def test_code_by_function_with_its_comment(name, one, blocks):
     assert "Rotate" in kinds[1][1]
 
 
+def test_functions_that_are_assigned_to_a_name_are_sections(one, blocks):
+    pytest.importorskip("tree_sitter")
+    code = (
+        "'use strict';\nvar http = require('http');\n\n"
+        "/**\n * Send JSON.\n */\nres.json = function json(body) { return body; };\n"
+        "exports.set = exports.header = (name) => name;\nexports.count = 3;\n"
+    )
+    document = one("response.js", code)
+    assert [s.header for s in document.sections if s.path] == [
+        "res.json",
+        "exports.set, exports.header",
+    ]
+    assert blocks(document)[0] == ("text", "Send JSON.")
+
+
+def test_the_licence_above_a_file_is_no_comment_of_its_first_class(one, blocks):
+    pytest.importorskip("tree_sitter")
+    notice = "/*\n * This file is part of Pump.\n * For the license, view LICENSE.\n */\n"
+    php = f"<?php\n{notice}\nnamespace Pump;\n\nuse B;\n\n/** Turns wheels. */\nclass Wheel {{}}\n"
+    head = "// Copyright Pump.\n// Use it as you like.\n"
+    go = f"{head}\n// Turn turns it.\nfunc Turn() int {{\n\treturn 1\n}}\n"
+    assert blocks(one("Wheel.php", php))[0] == ("text", "Turns wheels.")
+    assert blocks(one("wheel.go", go))[0] == ("text", "Turn turns it.")
+    own = "<?php\n/** Checks the license of a pump. */\nclass Check {}\n"
+    assert blocks(one("Check.php", own))[0] == ("text", "Checks the license of a pump.")
+
+
 def test_generated_and_minified_code_is_left_out(folder, opened):
     files = {
         "a.min.js": "x",

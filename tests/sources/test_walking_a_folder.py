@@ -1,5 +1,6 @@
 """What a walk finds, what it passes over, and that it ends."""
 
+import gzip
 import os
 import shutil
 import subprocess
@@ -47,11 +48,15 @@ def test_prose_without_a_suffix_is_read_as_text_and_other_files_are_not(folder):
         }
     )
     (root / "image").write_bytes(b"\x89PNG\0\0" * 40)
+    (root / "NEWS.gz").write_bytes(gzip.compress(PROSE.encode()))
+    (root / "image.gz").write_bytes(gzip.compress(b"\x89PNG\0\0" * 40))
+    (root / "cut.gz").write_bytes(gzip.compress(PROSE.encode())[:-9])
     source = open_source(str(root))
     assert list(source.ids()) == [
-        *("Apache-2.0", "GFDL-1.3", "LICENSE", "a-note", "manual.1", "notes")
+        *("Apache-2.0", "GFDL-1.3", "LICENSE", "NEWS.gz", "a-note", "manual.1", "notes")
     ]
-    assert source.skipped == {".7": 1, "no suffix": 4}
+    assert source.skipped == {".7": 1, "no suffix": 4, ".gz": 2}
+    assert all(item.read().text for item in source.items() if item.id == "NEWS.gz")
     assert {file.id: file.reader.format for file in source.listing.files}["manual.1"] == "man"
 
 

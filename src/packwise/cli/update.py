@@ -90,7 +90,8 @@ def watch(pack: str, every: float, yes: bool) -> None:
 
     folder = updatable_pack(pack)
     sources = sources_to_update(folder)
-    note(f"watching {len(sources)} sources of {pack}; stop with Ctrl-C", "dim")
+    watched = "one source" if len(sources) == 1 else f"{len(sources)} sources"
+    note(f"watching {watched} of {pack}; stop with Ctrl-C", "dim")
     before: object = None
     while True:
         now = file_states(sources, folder)

@@ -23,7 +23,7 @@ import Stemmer
 
 from packwise.language.languages import Language, language_for, script_of
 
-ANALYZER = "packwise-3"
+ANALYZER = "packwise-4"
 """Name of these rules; stores keep it and rebuild their keyword index when it changes."""
 
 STOP_WORDS = frozenset(
@@ -283,7 +283,11 @@ _SPELLINGS: Mapping[str, tuple[re.Pattern[str], Mapping[str, str]]] = {
             )
         ),
     ),
+    # The stemmer takes "автомобили" for a verb in the past, like "купили".
+    "ru": (re.compile("(?<=моб)или$"), {"или": "иль"}),
 }
+# The German stemmer leaves the "s" of "Autos", and that of "Kurse" where "Kurs" loses it.
+_GERMAN_S = re.compile("(?<=..[bdfghklmnrt])s$|(?<=...[aiouy])s$")
 
 
 def _stemmed(word: str, language: Language) -> str:
@@ -294,6 +298,8 @@ def _stemmed(word: str, language: Language) -> str:
         word = variants.sub(lambda match: usual.get(match[0], ""), word)
     if language.stemmer:
         word = _stemmer(language.stemmer).stemWord(word) or word
+    if language.code == "de":
+        word = _GERMAN_S.sub("", word)
     if language.letters and word.isalpha():
         return strip_accents(word)[: language.letters]
     # The accents of Vietnamese are letters of their own to its readers.

@@ -26,7 +26,8 @@ PAIRED = ("han", "thai", "hangul")
 @dataclass(frozen=True, slots=True)
 class Language:
     """One language. ``stemmer`` is the name of its Snowball algorithm, if there is one; with
-    ``letters``, a word is indexed by so many of its first letters.
+    ``letters``, a word is indexed by so many of its first letters. ``compounds`` says whether it
+    writes several words as one.
 
     ``questions`` holds the words and phrases that ask, with what they ask for, ``asking`` further
     words that only make a question.
@@ -37,6 +38,7 @@ class Language:
     script: str = "latin"
     stemmer: str = ""
     letters: int = 0
+    compounds: bool = False
     stop_words: frozenset[str] = frozenset()
     questions: tuple[tuple[str, Asked], ...] = ()
     asking: tuple[str, ...] = ()
@@ -89,6 +91,7 @@ def _language(code: str, row: Mapping[str, Any]) -> Language:
         row.get("script", "latin"),
         row.get("stemmer", ""),
         row.get("letters", 0),
+        row.get("compounds", False),
         frozenset(row.get("stop", "").casefold().split()),
         tuple(
             (word.replace("_", " "), asked)

@@ -25,7 +25,8 @@ from typing import Any, Literal, cast
 from packwise.candidates import Candidate, Scores
 from packwise.documents import content_hash
 from packwise.errors import DataError
-from packwise.language.analyzer import terms
+from packwise.language.analyzer import FUNCTION_WORDS, terms
+from packwise.language.compounds import parts
 from packwise.language.detection import is_paired, main_script
 from packwise.language.questions import QUESTION_TERMS, parse_question, question_words
 from packwise.language.sentences import sentence_spans
@@ -212,8 +213,8 @@ def topic_similarity(
     lang: str,
     similarity: float | None = None,
 ) -> float:
-    """How close the first passages are to a question in a language that the embedder does not
-    read, on the gate's scale.
+    """How close the first passages are to a question by its words, on the gate's scale: for a
+    language that the embedder does not read, and for an embedder whose scale is not known.
 
     It follows the share of the question's words that a passage holds, by rarity, and
     for words in Latin letters the best ``similarity`` too. 0.5 is where as many questions on the
@@ -222,6 +223,12 @@ def topic_similarity(
     lang = lang.partition(" ")[0]
     asked = list(parse_question(question, lang).weights)
     asked = [term for term in asked if not _HIRAGANA.search(term)] or asked
+    if lang in ("", "en"):
+        asked = [term for term in asked if term not in FUNCTION_WORDS] or asked
+    known = {term for term, count in statistics.frequency.items() if count}
+    # A single part of a word may be on another topic: "Druck" in "Buchdruck".
+    read = ((term, parts(term, lang, known)) for term in asked)
+    asked = [part for term, found in read for part in ((term,) if term in found else found)]
     paired = is_paired(question)
     rarity = {term: idf(statistics.passages, statistics.frequency.get(term, 0)) for term in asked}
     total = sum(rarity.values())

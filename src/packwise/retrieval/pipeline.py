@@ -211,9 +211,14 @@ class Pipeline:
         if found.statistics is None or found.scorer.vector is None:
             return ranking
         lang = languages.language_of(query.text, self._store)
-        if unread := self._unread(query.text):
-            trace.degraded.append(languages.unread_note(self._embedder().name, unread))
-            best = self._embedder().similarity(max((s.vector or 0.0 for s in scores), default=0.0))
+        unread = self._unread(query.text)
+        if unread or all(one.similarity is None for one in scores):
+            # In a store too small to measure, nothing is known of the scale of some embedders.
+            best = None
+            if unread:
+                trace.degraded.append(languages.unread_note(self._embedder().name, unread))
+                nearest = max((one.vector or 0.0 for one in scores), default=0.0)
+                best = self._embedder().similarity(nearest)
             near = topic_similarity(query.text, hits, found.statistics, lang, best)
             return replace(ranking, confidence=near)
         with trace.stage("confidence") as stage:

@@ -77,12 +77,12 @@ def holds_prose(path: Path) -> bool:
     code, data or keys."""
     try:
         check_size(path, SIZE_LIMIT)
-        with path.open("rb") as file:
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
             sample = file.read(_PROSE_SAMPLE)
         # The last line of a sample may be cut.
         whole = sample if len(sample) < _PROSE_SAMPLE else sample.rpartition(b"\n")[0]
         text, _ = decode(whole)
-    except (OSError, SourceError):
+    except (OSError, EOFError, zlib.error, SourceError):
         return False
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if text.isascii() and len(text.split()) < _FEWEST_WORDS:
@@ -184,7 +184,7 @@ def _guessed(raw: bytes) -> str:
 
         best = from_bytes(lines, cp_isolation=list(_ENCODINGS)).best()
         guess = best.encoding if best is not None else ""
-        if guess in _LATIN and (known := _by_language(lines, high)):
+        if guess in _LATIN and (known := _by_language(high, lines, raw[:_SAMPLE])):
             return known
     if guess in ("", "cp1250"):
         # Windows-1250 and ISO 8859-2 differ in a few letters, which are signs in the other.
@@ -199,17 +199,17 @@ def _guessed(raw: bytes) -> str:
     return guess if 2 * likely > len(text) else ""
 
 
-def _by_language(lines: bytes, high: bytes) -> str:
-    """The encoding that gives text of a language that is written in it; empty if none does. Its
-    relatives give letters too, but those of other languages."""
+def _by_language(high: bytes, *texts: bytes) -> str:
+    """The encoding that gives text of a language that is written in it, by the first of these
+    texts that shows its language; empty if none does. Its relatives give letters too, but those
+    of other languages."""
     if 2 * sum(byte >= 0xC0 for byte in high) <= len(high):
         return ""
-    found = (
-        encoding
-        for encoding, spoken in _WRITTEN.items()
-        if detect(lines.decode(encoding, "replace")) in spoken.split()
-    )
-    return next(found, "")
+    for text in texts:
+        langs = {name: detect(text.decode(name, "replace")) for name in _WRITTEN}
+        if any(langs.values()):
+            return next((name for name, lang in langs.items() if lang in _WRITTEN[name]), "")
+    return ""
 
 
 def _letters(high: bytes, encoding: str) -> int:
@@ -224,9 +224,9 @@ def _name(encoding: str) -> str:
 
 _LATIN = ("cp1250", "cp1254", "cp1257", "iso8859_2", "mac_roman", "cp437", "cp850")
 _WRITTEN = {
-    "cp1252": "ca da de en es eu fi fr gl is it nl no pt sv",
-    "cp1254": "tr",
-    "cp1257": "et lt lv",
+    "cp1252": "ca da de en es eu fi fr gl is it nl no pt sv".split(),
+    "cp1254": ["tr"],
+    "cp1257": "et lt lv".split(),
 }
 _SIGNS = "“”„‘’–—…€§©®™°«»£•·"
 _SAMPLE = 64 << 10

@@ -21,6 +21,7 @@ from packwise.errors import SourceError
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import LinkedText, TextBuilder
 from packwise.sources.pdf_layout import Part, joined, parts, without_contents
+from packwise.sources.pdf_streams import check_streams
 from packwise.sources.pdf_words import PageWords, PdfSegment, page_words, segments
 from packwise.sources.readers import installed
 
@@ -63,6 +64,7 @@ def read(builder: DocumentBuilder, file: SourceFile) -> None:
     """Add the pages of a PDF file."""
     import pypdfium2 as pdfium
 
+    check_streams(file.path)
     try:
         document = pdfium.PdfDocument(file.path)
     except pdfium.PdfiumError as error:

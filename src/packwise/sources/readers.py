@@ -128,8 +128,9 @@ GRAMMARS = {
 }
 """The module and the function of the tree-sitter grammar for each suffix."""
 
-_NO_SUFFIX = re.compile(r"(?:\.\d+)?")
-"""What the names of text files without a suffix end in: ``LICENSE``, ``Apache-2.0``."""
+_NO_SUFFIX = re.compile(r"(?:\.\d+)?(?:\.gz)?")
+"""What the names of text files without a suffix end in: ``LICENSE``, ``Apache-2.0``,
+``NEWS.gz``."""
 _OF_SECTION = re.compile(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
 _MANUALS = tuple(
     f".{number}{kind}{packed}"
@@ -262,6 +263,7 @@ BUILT_IN = (
         tuple(GRAMMARS),
         Reads.FILE,
         "packwise.sources.source_code:read",
+        version="2",
         needs=("tree_sitter", *dict.fromkeys(module for module, _ in GRAMMARS.values())),
         pip="packwise[code]",
         accepts="packwise.sources.source_code:is_written_by_hand",
@@ -349,6 +351,8 @@ def pip_command(suffixes: Mapping[str, int]) -> str:
 
 FORBIDDEN = "robots.txt does not allow it"
 """Why a page is left out that its site does not want to be read."""
+CREDENTIALS = "named like credentials"
+"""Why a file without a suffix is left out that may hold a key."""
 
 
 def left_out(skipped: Mapping[str, int]) -> list[str]:
@@ -358,6 +362,9 @@ def left_out(skipped: Mapping[str, int]) -> list[str]:
     for ending, count in sorted(skipped.items(), key=lambda item: (-item[1], item[0])):
         if ending == FORBIDDEN:
             lines.append(f"{count:,} {'page' if count == 1 else 'pages'}: {ending}")
+            continue
+        if ending == CREDENTIALS:
+            lines.append(f"{count:,} {ending}")
             continue
         if ending not in readers():
             unknown.append(f"{count:,} {ending}")

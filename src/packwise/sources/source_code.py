@@ -40,6 +40,10 @@ _GENERATED = re.compile(
     rb"(?i)@generated|code generated .{0,80}do not edit|automatically generated"
 )
 _LICENSE = re.compile(r"(?i)copyright|licen[sc]e|SPDX|all rights reserved")
+_IMPORT = re.compile(
+    r"(?:import|package|use|using|#include|from|namespace|declare)\b|<\?php|['\"]use strict|\s*$"
+    r"|(?:var|let|const)\s[^=;]{1,200}=\s*require\("
+)
 _COMMENT_MARKS = re.compile(
     r"(?m)^[ \t]*(?:///?!?|/\*+!?|\*+/|\*(?!/)|#+!?|--)[ \t]?|[ \t]*\*+/[ \t]*$"
 )
@@ -166,24 +170,41 @@ class _TreeReader:
         self._children(root, "", 1)
 
     def _children(self, node: Node, owner: str, level: int) -> None:
-        comments: list[str] = []
+        comments: list[Node] = []
         loose: list[str] = []
-        started = level > 1
+        defined = level > 1
         for child in node.named_children:
-            text = self._text(child)
             if "comment" in child.type:
-                if started or not _LICENSE.search(text):
-                    comments.append(text)
-                started = True
+                comments.append(child)
                 continue
-            started = True
-            if name := self._name(child):
+            name = self._name(child)
+            said = self._texts(comments, child if name else None, licences=defined)
+            if name:
+                defined = True
                 self._flush(loose)
-                self._definition(child, f"{owner}.{name}" if owner else name, comments, level)
+                self._definition(child, f"{owner}.{name}" if owner else name, said, level)
             else:
-                loose += [*comments, text]
+                loose += [*said, self._text(child)]
             comments = []
-        self._flush([*loose, *comments])
+        self._flush([*loose, *self._texts(comments, None, licences=defined)])
+
+    def _texts(self, comments: list[Node], described: Node | None, *, licences: bool) -> list[str]:
+        """The texts of comments. Those about a licence are left out, unless ``licences`` are
+        wanted, or they stand right above what they describe."""
+        groups: list[list[Node]] = []
+        for comment in comments:
+            if groups and _adjoin(groups[-1][-1], comment):
+                groups[-1].append(comment)
+            else:
+                groups.append([comment])
+        own = groups[-1:] if described is not None and groups else []
+        own = own if described is not None and own and _adjoin(own[0][-1], described) else []
+        texts: list[str] = []
+        for group in groups:
+            found = [self._text(comment) for comment in group]
+            if licences or group in own or not any(map(_LICENSE.search, found)):
+                texts += found
+        return texts
 
     def _definition(self, node: Node, name: str, comments: list[str], level: int) -> None:
         self._builder.heading(level + 1, LinkedText(" ".join(name.split())))
@@ -200,9 +221,7 @@ class _TreeReader:
 
     def _flush(self, loose: list[str]) -> None:
         text = "\n".join(loose)
-        if not all(
-            re.match(r"(?:import|package|use|using|#include|from)\b|\s*$", t) for t in loose
-        ):
+        if not all(_IMPORT.match(t) for t in loose):
             self._builder.code(text)
         loose.clear()
 
@@ -218,6 +237,10 @@ class _TreeReader:
     def _name(self, node: Node) -> str:
         """The name of what a node defines; empty if it defines nothing."""
         inner = _inner(node)
+        if inner.type == "expression_statement":
+            return self._assigned(inner)
+        if inner.type == "namespace_definition" and inner.child_by_field_name("body") is None:
+            return ""
         if not any(kind in inner.type for kind in _DEFINITIONS):
             return ""
         named = inner.child_by_field_name("type" if inner.type == "impl_item" else "name")
@@ -232,6 +255,16 @@ class _TreeReader:
                 named = deeper
         return self._text(named)[:120] if named is not None else ""
 
+    def _assigned(self, node: Node) -> str:
+        """The name that a statement gives to a function or class: ``exports.name = function``."""
+        value = node.named_children[0] if node.named_children else None
+        names: list[str] = []
+        while value is not None and value.type == "assignment_expression":
+            left = value.child_by_field_name("left")
+            names += [self._text(left)] if left is not None else []
+            value = value.child_by_field_name("right")
+        return ", ".join(names)[:120] if value is not None and value.type in _VALUES else ""
+
     def _text(self, node: Node) -> str:
         return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
@@ -241,6 +274,11 @@ _DEFINITIONS = tuple(
     "type_declaration type_alias record_declaration constructor macro_definition "
     "lexical_declaration union type_item singleton_method".split()
 )
+_VALUES = (
+    *("function_expression", "function", "generator_function", "arrow_function"),
+    *("class", "async_function"),
+)
+"""What JavaScript may assign to a name to define it."""
 _CONTAINERS = tuple(
     "class impl_item trait interface mod_item module namespace struct record".split()
 )
@@ -257,6 +295,13 @@ def _inner(node: Node) -> Node:
             break
         node = inside
     return node
+
+
+def _adjoin(one: Node, other: Node) -> bool:
+    """Whether no empty line stands between two nodes."""
+    row, column = one.end_point
+    # In some grammars a comment ends with its line.
+    return other.start_point[0] - row <= (1 if column else 0)
 
 
 def _dedented(text: str) -> str:

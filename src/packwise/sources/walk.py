@@ -10,7 +10,7 @@ from pathlib import Path
 
 from packwise.sources import jsonl
 from packwise.sources.ignore import BUILT_IN, FILES, IgnoreRules
-from packwise.sources.readers import SourceFile, reader_for, suffix
+from packwise.sources.readers import CREDENTIALS, SourceFile, reader_for, suffix
 from packwise.sources.secrets import secret_in
 from packwise.sources.source_items import Problem, reason_of
 
@@ -107,7 +107,7 @@ class _Walker:
         path = Path(entry.path)
         reader = reader_for(path)
         if reader is None or reader.missing:
-            named = "named like credentials" if secret_in(entry_id, "") else "no suffix"
+            named = CREDENTIALS if secret_in(entry_id, "") else "no suffix"
             self.skipped[suffix(entry.name) or named] += 1
         elif entry.is_symlink() and not path.exists():
             self._report(entry.path, "is a link that leads nowhere")

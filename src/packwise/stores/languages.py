@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.language.analyzer import joined_verbs, terms
+from packwise.language.compounds import has_compounds, parts, splits
 from packwise.language.detection import guess, question_language
 from packwise.language.languages import language_name
 from packwise.models.table import languages_read
@@ -77,11 +78,12 @@ def question_terms(question: str, store: Store, where: Filter = EVERYTHING) -> l
 
     Where its language is not clear, the terms of further languages count only if the store
     holds them: a word that is read in two ways must not look like two unknown words. The same
-    holds for the nouns of phrasal verbs.
+    holds for the nouns of phrasal verbs. A word that no passage holds is searched as the two words
+    that it is made of ("Urlaubstage"), if the store holds both, else with the one that it holds.
     """
     lang = language_of(question, store)
     first, *others = lang.split() or ("",)
-    found = dict.fromkeys(terms(question, first))
+    found = dict.fromkeys(_with_parts(terms(question, first)[:MOST_TERMS], first, store, where))
     other_ways = terms(question, " ".join(others)) if others else []
     if first in ("", "en"):
         other_ways += joined_verbs(question)
@@ -89,3 +91,22 @@ def question_terms(question: str, store: Store, where: Filter = EVERYTHING) -> l
         frequency = visible_statistics(store, more, where).frequency
         found.update(dict.fromkeys(term for term in more if frequency.get(term)))
     return list(found)[:MOST_TERMS]
+
+
+def _with_parts(asked: list[str], lang: str, store: Store, where: Filter) -> list[str]:
+    """Terms of a question, those that the store does not hold as their parts."""
+    if not has_compounds(lang):
+        return asked
+    known = visible_statistics(store, asked, where).frequency
+    unknown = [
+        part
+        for term in asked
+        if not known.get(term)
+        for pair in splits(term, lang)
+        for part in pair
+    ]
+    if not unknown:
+        return asked
+    held = {t for t, count in visible_statistics(store, unknown, where).frequency.items() if count}
+    held.update(term for term in asked if known.get(term))
+    return [part for term in asked for part in parts(term, lang, held)]
