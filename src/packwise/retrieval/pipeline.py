@@ -4,13 +4,12 @@
                        ├─ complete ─ fusion ─ confidence, gate ─ (cross-encoder) ─ graph ─ (mmr)
     keyword leg ───────┘
 
-The keyword leg runs while the question is embedded, or after the vector leg where that is quick.
-A leg returns distinct passages (``retrieval/copies.py``). ``complete`` asks each leg for its score
-of passages that only the other one found, so every passage is ranked by both. Other phrasings of
-the question run at the same time; a passage keeps its best scores. The signs in the fused list
-become the probability that it holds the answer (``retrieval/calibration.py``). A question that the
-gate refuses does not reach the later, expensive stages. After the graph, lists of changes get lower
-scores.
+The keyword leg runs while the question is embedded, unless that is quick. A leg returns distinct
+passages (``retrieval/copies.py``). ``complete`` asks each leg for its score of passages that only
+the other one found, so every passage is ranked by both. Other phrasings of the question run at the
+same time; a passage keeps its best scores. The signs in the fused list become the probability that
+it holds the answer (``retrieval/calibration.py``). A question that the gate refuses does not reach
+the later, expensive stages. After the graph, lists of changes get lower scores.
 """
 
 from __future__ import annotations
@@ -211,14 +210,12 @@ class Pipeline:
         if found.statistics is None or found.scorer.vector is None:
             return ranking
         lang = languages.language_of(query.text, self._store)
-        unread = self._unread(query.text)
+        if unread := self._unread(query.text):
+            trace.degraded.append(languages.unread_note(self._embedder().name, unread))
+        # In a store too small to measure, nothing is known of the scale of some embedders.
         if unread or all(one.similarity is None for one in scores):
-            # In a store too small to measure, nothing is known of the scale of some embedders.
-            best = None
-            if unread:
-                trace.degraded.append(languages.unread_note(self._embedder().name, unread))
-                nearest = max((one.vector or 0.0 for one in scores), default=0.0)
-                best = self._embedder().similarity(nearest)
+            nearest = max((one.vector or 0.0 for one in scores), default=0.0)
+            best = self._embedder().similarity(nearest)
             near = topic_similarity(query.text, hits, found.statistics, lang, best)
             return replace(ranking, confidence=near)
         with trace.stage("confidence") as stage:
