@@ -761,6 +761,8 @@ def test_the_section_that_a_question_names_answers_from_its_beginning(heading, q
         ("What does ${name:-word} do?", "${name:-word}"),
         ("What does ${name:=word} do?", "${name:=word}"),
         ("What is the meaning of $@?", "$@"),
+        ("What does the word builtin do?", "word"),
+        ("What is the WORD variable?", "WORD"),
     ],
 )
 def test_an_identifier_names_the_section_that_is_written_like_it(question, first):
@@ -773,6 +775,8 @@ def test_an_identifier_names_the_section_that_is_written_like_it(question, first
         ("`${name:=word}`", "word is assigned if name is unset or null"),
         ("`${name:-word}`", "word is substituted if name is unset or null"),
         ("`$@`", "all arguments are given"),
+        ("WORD", "the array that the word builtin fills is meant, its word variable"),
+        ("word", "lines are read into an array"),
     ):
         page += f"\n## {name}\n\nIf this is used, {value}.\n"
     found = ranked(question, sources(read(page)))

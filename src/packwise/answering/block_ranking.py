@@ -26,7 +26,7 @@ from packwise.answering.blocks import AnswerBlock, PartKind
 from packwise.answering.mismatches import mismatches
 from packwise.context.markdown import one_line
 from packwise.language.analyzer import joined_verbs, terms
-from packwise.language.identifiers import QUOTES, identifiers
+from packwise.language.identifiers import QUOTES, identifiers, plain_identifiers
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
 from packwise.models.base import CrossEncoder, MarkingCrossEncoder, SpanLogits
@@ -161,7 +161,7 @@ def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> Named:
         return Named.NOT
     asked = identifiers(question.text)
     names = {name.strip(QUOTES) for name in (path[-1], *_NAMES.split(path[-1]))} - {""}
-    if asked & names:
+    if (asked | plain_identifiers(question.text)) & names:
         return Named.EXACTLY
     if {name.lower() for name in asked} & {name.lower() for name in names}:
         return Named.IN_OTHER_LETTERS
