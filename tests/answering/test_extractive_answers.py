@@ -751,6 +751,13 @@ def test_the_section_that_a_question_names_answers_from_its_beginning(heading, q
     assert any("pass to box_hit" in block.text for block in shown)
 
 
+def test_code_after_the_name_of_what_is_described_begins_on_its_own_line():
+    code = "```\nfill [-n count] [array]\n```"
+    page = f"# Shell\n\n## fill\n\nfill\n\n{code}\n\nRead lines into an array.\n"
+    shown = extract("What does the fill builtin do?", sources(read(page))).text
+    assert shown.startswith(f"**fill**\n\n{code}\n\nRead lines")
+
+
 @pytest.mark.parametrize(
     ("question", "first"),
     [

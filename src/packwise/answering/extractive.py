@@ -67,6 +67,7 @@ ROW_ASKED_FOR = 0.3
 look unlike any question, which is no reason to refuse it."""
 _SAME = 0.8
 _WORD = re.compile(r"\b[a-z]{2,}\b")
+_BEGINS_LINE = re.compile(r"```|~~~|\||[-*+] |\d+[.)] ")
 _ARGUMENTS = 3
 """Words that may follow the name of an option on its line; more are a sentence."""
 _OF_TABLES = (PartKind.TABLE, PartKind.ROW, PartKind.ITEM)
@@ -306,7 +307,9 @@ def _with_bold_term(block: AnswerBlock, text: str) -> str:
     term = without_markers(clean(one_line(line)))
     if not (gap and _names_section(line, block) and text.startswith(term)) or "*" in term:
         return text
-    return f"**{term}**: {text.removeprefix(term).lstrip()}"
+    told = text.removeprefix(term).lstrip()
+    # Code and lists begin on a line of their own.
+    return f"**{term}**\n\n{told}" if _BEGINS_LINE.match(told) else f"**{term}**: {told}"
 
 
 def _names_section(text: str, block: AnswerBlock) -> bool:
