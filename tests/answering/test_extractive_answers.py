@@ -27,7 +27,7 @@ from packwise.answering.blocks import (
 )
 from packwise.answering.extractive import FIRST_PASSAGES, SURE, choose, extract, rendered
 from packwise.answering.named_rows import exact_row, named_rows, names_row, rows_asked_for
-from packwise.answering.short_answers import _whole_words, short_answer
+from packwise.answering.short_answers import _fits, _whole_words, short_answer
 from packwise.answering.spans import Marks
 from packwise.chunking import chunk
 from packwise.documents import Passage
@@ -655,6 +655,13 @@ def test_a_short_answer_follows_what_the_model_marked():
     assert marked("6379").text == "6379"
 
 
+@pytest.mark.parametrize(
+    ("place", "plausible"), [("the north pier", True), ("Glasgow", True), ("cost", False)]
+)
+def test_one_plain_word_is_no_place(place, plausible):
+    assert _fits(parse_question("Where does the ferry leave?"), place) is plausible
+
+
 def test_a_difference_gets_no_short_answer():
     """It is said in a sentence, of which the model marks a capitalised word."""
     from packwise.models.cross_encoder import load_cross_encoder
@@ -815,10 +822,14 @@ def test_an_answer_that_is_not_sure_shows_a_part_of_the_first_two_passages(
     pages.append(read("# Part 3\n\nNothing else is known.", name="3.md")[0])
     found = [blocks_of([source])[0] for source in sources(pages)]
     scores = {2: 9.0, 0: 1.0, 1: 0.5, 3: 0.1}
-    ranked = tuple(RankedBlock(found[n], score) for n, score in scores.items())
+    ranked = [RankedBlock(found[n], score, {"covered": 0.1}) for n, score in scores.items()]
     asked = weighted_question("What are boxes made of?", found)
-    chosen = choose(RankedBlocks(asked, "words", ranked), probability, most)
+    chosen = choose(RankedBlocks(asked, "words", tuple(ranked)), probability, most)
     assert [block.source.rank for block in chosen] == shown
+    # Of what has no word of the question, nothing is shown.
+    ranked[1] = replace(ranked[1], features={"covered": 0.0, "passage": 0.5})
+    chosen = choose(RankedBlocks(asked, "words", tuple(ranked)), probability, most)
+    assert [block.source.rank for block in chosen] == [rank for rank in shown if rank]
     assert (SURE, FIRST_PASSAGES) == (0.9, 2)
 
 

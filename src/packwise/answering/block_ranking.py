@@ -47,6 +47,7 @@ _OF_THE_BEST = (
     *("covered", "covered near", "unmet", "judge", "passage", "far", "suits"),
     *("only asker negates", "opposite"),
 )
+_COVERED = ("covered", "covered near", "covered heading")
 _NEARLY_ALL = 0.95
 _NAMING_WORDS = 3
 """Words of a question, at least, that name a section if all are in its heading."""
@@ -233,6 +234,11 @@ def weights(judge: Judge) -> Mapping[str, Mapping[str, float]]:
     """The models for a judge as weights by feature: ``rank``, and two for the probability."""
     path = files("packwise.answering").joinpath("block_weights.json")
     return json.loads(path.read_text(encoding="utf-8"))[judge]
+
+
+def has_words_of_question(one: RankedBlock) -> bool:
+    """Whether a block, what introduces it or its heading has any word of the question."""
+    return any(one.features.get(name, 0.0) for name in _COVERED)
 
 
 def _score(model: Mapping[str, float], features: Mapping[str, float]) -> float:

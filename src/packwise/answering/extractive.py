@@ -16,6 +16,7 @@ from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import (
     RankedBlocks,
     answer_probability,
+    has_words_of_question,
     opens_named_section,
     rank_blocks,
     weighted_question,
@@ -182,10 +183,15 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
 def _with_first_passages(
     ranked: RankedBlocks, chosen: Sequence[AnswerBlock], most: int
 ) -> list[AnswerBlock]:
-    """The blocks, and the best one of each of the first passages that has none among them."""
+    """The blocks, and the best one of each of the first passages that has none among them, if it or
+    what is around it has a word of the question: in a small store any passage is the second."""
     found = list(chosen)
     for rank in range(FIRST_PASSAGES):
-        own = [one.block for one in ranked.blocks if one.block.source.rank == rank]
+        own = [
+            one.block
+            for one in ranked.blocks
+            if one.block.source.rank == rank and has_words_of_question(one)
+        ]
         if not own or len(found) >= most or any(one.source.rank == rank for one in found):
             continue
         block = _exact(own[0], ranked.question.text)

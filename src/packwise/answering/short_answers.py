@@ -159,12 +159,13 @@ def _looked_at(ranked: RankedBlocks) -> list[RankedBlock]:
 
 def _fits(question: ParsedQuestion, text: str) -> bool:
     """Whether a few words can be the answer and look like it. Reasons, ways, events and
-    differences need a sentence, and plain words are too often a piece of one."""
+    differences need a sentence, and plain words are too often a piece of one; a place may be
+    "the north pier"."""
     wanted, shape = question.answer, shape_of(words_of(text))
     if wanted in (AnswerKind.TIME, AnswerKind.NUMBER):
         return shape in _MEASURED
     if wanted in (AnswerKind.PERSON, AnswerKind.PLACE):
-        return shape not in _MEASURED
+        return shape not in _MEASURED and (shape != "plain" or " " in text)
     if shape == "plain":
         return False
     if wanted is AnswerKind.WHICH:
