@@ -263,12 +263,18 @@ def test_a_key_that_floods_and_hangs_up_starves_no_other(notes_pack, tmp_path, w
     """The order of answers shows it, not the time they take: that depends on the machine."""
     ring, headers = key_ring(tmp_path, greedy={"tenant": "a"}, patient={"tenant": "b"})
     flood = 40
-    body = json.dumps({"question": "How is a key rotated?", "rerank": "crossencoder"}).encode()
-    head = (
-        f"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Authorization: {headers['greedy']['Authorization']}\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    ).encode()
+
+    def question(number):
+        """Not one that was asked before: its answer would be remembered."""
+        asked = {"question": f"How is key {number} rotated?", "rerank": "crossencoder"}
+        body = json.dumps(asked).encode()
+        head = (
+            f"POST /v1/ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Authorization: {headers['greedy']['Authorization']}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode()
+        return head + body
+
     limits = ("--rate", "0", "--deadline", str(PATIENCE))
     with (
         RunningServer(
@@ -282,8 +288,8 @@ def test_a_key_that_floods_and_hangs_up_starves_no_other(notes_pack, tmp_path, w
                 opened.enter_context(socket.create_connection(("127.0.0.1", server.port)))
                 for _ in range(flood)
             ]
-            for connection in waiting:
-                connection.sendall(head + body)
+            for number, connection in enumerate(waiting):
+                connection.sendall(question(number))
             found = client.post("/v1/search", json={"query": "key"}, headers=headers["patient"])
             assert found.status_code == 200
             # The other worker goes on with its own share meanwhile, which starves no one.
@@ -295,6 +301,10 @@ def test_a_key_that_floods_and_hangs_up_starves_no_other(notes_pack, tmp_path, w
             return {"packwise_running 0.0", "packwise_waiting 0.0"} <= set(lines)
 
         wait_until(idle, "what was left behind is dropped")
-        asked = [line for line in server.lines if line.get("route") == "/v1/ask"]
-        dropped = [line for line in asked if line["status"] == 499 or line.get("code") == "gone"]
+
+        def asked():
+            return [line for line in server.lines if line.get("route") == "/v1/ask"]
+
+        wait_until(lambda: len(asked()) == flood, "every question is in the log")
+        dropped = [line for line in asked() if line["status"] == 499 or line.get("code") == "gone"]
         assert len(dropped) >= flood / 3, "questions of a client that has left were worked on"

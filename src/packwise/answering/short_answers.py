@@ -31,8 +31,11 @@ _BLOCK = 2.0
 """What the score of a block counts beside the logits of its spans."""
 _TOKEN = 0.15
 """The cost of a further token in a span: without it spans are too long, and too unsure."""
-_MARKED_CONFIDENT = 0.8
-"""The same where a model marked the text: 88% of 261 were right on questions not fitted on."""
+_MARKED_CONFIDENT = 0.9
+"""The same where a model marked the text. Of questions not fitted on, 94% of 182 such answers were
+right for SQuAD and 27 of 28 for TAT-QA; from 0.8 on, 88% and 32 of 43."""
+_READER_CONFIDENT = 0.8
+"""The same for a reader that the user has named."""
 _SHORT = (PartKind.TEXT, PartKind.ITEM, PartKind.ROW)
 _PROSE_ENDS = tuple(".!?…\"”’')]")
 _MEASURED = frozenset({"date", "time", "figures", "number word"})
@@ -70,9 +73,11 @@ def short_answer(ranked: RankedBlocks, reader: SpanReader | None = None) -> Shor
     )
     text = _whole_words(best.text, top.start, top.end)
     confidence = same / sum(mass for *_, mass in masses)
-    whole = best.text.rstrip().endswith(_PROSE_ENDS)
-    sure = best.marks is None or confidence >= _MARKED_CONFIDENT
-    return ShortAnswer(text, block, confidence, sure and whole and _fits(ranked.question, text))
+    if best.marks is None:
+        sure = best.text.rstrip().endswith(_PROSE_ENDS)
+    else:
+        sure = confidence >= _MARKED_CONFIDENT
+    return ShortAnswer(text, block, confidence, sure and _fits(ranked.question, text))
 
 
 def is_worth_showing(short: ShortAnswer | None, probability: float) -> bool:
@@ -124,7 +129,7 @@ def _marked(readings: Sequence[tuple[RankedBlock, SpanLogits]]) -> ShortAnswer |
     same = float(np.exp(scores - best)[(starts <= last) & (ends >= first)].sum())
     confidence = same / sum(float(np.exp(other - best).sum()) for *_, other in read)
     words = _whole_words(one.block.text, logits.offsets[first][0], logits.offsets[last][1])
-    return ShortAnswer(words, one.block, confidence, confidence >= _MARKED_CONFIDENT)
+    return ShortAnswer(words, one.block, confidence, confidence >= _READER_CONFIDENT)
 
 
 def _scores(logits: SpanLogits) -> NDArray[np.float64]:
