@@ -428,6 +428,10 @@ def test_a_row_with_the_identifier_that_is_asked_for_stands_for_one_like_it():
     shown = exact_row(rows[0], "Which files does the pattern sub/*/*.py match?")
     assert "sub/*/*.py" in shown.text
     assert exact_row(rows[1], "Which files does sub/*** match?") == rows[1]
+    (table,) = (part for part in blocks_of([found]) if part.kind is PartKind.TABLE)
+    (row,) = named_rows(table, "Which files does the pattern `sub/**.py` match?")
+    assert "such as sub/**.py" in row.text
+    assert named_rows(table, "Which patterns match files?") == []
 
 
 def test_an_answer_names_the_section_around_it_that_the_question_is_about():

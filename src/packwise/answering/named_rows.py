@@ -43,13 +43,16 @@ def named_rows(block: AnswerBlock, question: str) -> list[AnswerBlock]:
     than it does of any other row.
 
     None in a short table, which is read at a glance, for a question about all rows, or if it names
-    a heading within the table.
+    a heading within the table; but always those with an identifier as the question writes it.
     """
     rows = [
         part
         for part in answer_blocks(block.source)
         if part.kind is PartKind.ROW and block.includes(part)
     ]
+    alike = _written_alike(rows, question)
+    if 0 < len(alike) <= MOST_NAMED:
+        return alike
     if len(rows) < LONG_TABLE or _OF_ALL_ROWS.search(question):
         return []
     lang = block.source.passage.lang
@@ -89,12 +92,7 @@ def exact_row(block: AnswerBlock, question: str) -> AnswerBlock:
         for part in answer_blocks(block.source)
         if part.kind is PartKind.ROW and part.above == block.above
     ]
-    written = identifiers(question)
-    alike = [
-        row
-        for row in rows
-        if written & {cell.strip().strip(QUOTES) for cell in row.text.split("|")}
-    ]
+    alike = _written_alike(rows, question)
     if len(alike) == 1:
         return alike[0]
     named = [
@@ -109,6 +107,16 @@ def exact_row(block: AnswerBlock, question: str) -> AnswerBlock:
         if any(rows_with[cell] == 1 and f" {cell} " in held for cell in cells)
     ]
     return same[0] if len(same) == 1 else block
+
+
+def _written_alike(rows: Iterable[AnswerBlock], question: str) -> list[AnswerBlock]:
+    """The rows one of whose cells is an identifier of the question, as it is written there."""
+    written = identifiers(question)
+    return [
+        row
+        for row in rows
+        if written & {cell.strip().strip(QUOTES) for cell in row.text.split("|")}
+    ]
 
 
 def rows_asked_for(
