@@ -127,12 +127,12 @@ def fitted(
 def unseeing_encoders(dataset: DataSet, store: str) -> dict[str, CrossEncoder]:
     """For each question that heads are fitted on, a cross-encoder whose heads have not seen it."""
     model = obtain(find_model(DEFAULT_CROSS_ENCODER, "cross_encoder"), Settings.load())
+    held_back = [tuning_questions(dataset, part)[1] for part in range(HELD_BACK)]
+    parts = list(read(store, [question for part in held_back for question in part]))
     encoders: dict[str, CrossEncoder] = {}
-    for part in range(HELD_BACK):
-        seen, held_back = tuning_questions(dataset, part)
-        heads = fit_heads(list(read(store, seen)))
-        encoder = OnnxCrossEncoder(model, core_count(), heads)
-        encoders |= {question.id: encoder for question in held_back}
+    for unseen in ({question.id for question in part} for part in held_back):
+        heads = fit_heads([part for part in parts if part.question.id not in unseen])
+        encoders |= dict.fromkeys(unseen, OnnxCrossEncoder(model, core_count(), heads))
     return encoders
 
 

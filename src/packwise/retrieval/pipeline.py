@@ -214,8 +214,7 @@ class Pipeline:
             trace.degraded.append(languages.unread_note(self._embedder().name, unread))
         # In a store too small to measure, nothing is known of the scale of some embedders.
         if unread or all(one.similarity is None for one in scores):
-            nearest = max((one.vector or 0.0 for one in scores), default=0.0)
-            best = self._embedder().similarity(nearest)
+            best = self._embedder().similarity(max((s.vector or 0.0 for s in scores), default=0.0))
             near = topic_similarity(query.text, hits, found.statistics, lang, best)
             return replace(ranking, confidence=near)
         with trace.stage("confidence") as stage:
