@@ -206,6 +206,25 @@ def test_a_bookmark_is_one_heading_however_many_lines_it_takes(read_pdf):
     assert document.text.count("want to have another box") == 1
 
 
+def test_a_bookmark_below_a_table_is_a_heading(read_pdf):
+    cells = [("Part", "Bolt", "Torque"), *[("Lid", "M6", "9 Nm"), ("Key", "M4", "3 Nm")] * 2]
+    document = read_pdf(
+        [
+            (60, 780, 14, "1.1 Bolts"),
+            *[
+                (x, 740 - 14 * row, 10, cell)
+                for row, line in enumerate(cells)
+                for x, cell in zip((60, 200, 320), line, strict=True)
+            ],
+            (60, 620, 14, "1.2 Lids"),
+            *paragraph(590, LINE, LINE),
+        ],
+        outline=[("Bolts", 1), ("Lids", 1)],
+    )
+    assert [section.path for section in document.sections] == [("1.1 Bolts",), ("1.2 Lids",)]
+    assert [block.kind for block in document.sections[0].blocks] == ["table"]
+
+
 def test_a_slide_has_its_first_line_as_heading(read_pdf):
     slides = [
         [(40, 350, 18, f"Topic {name}"), *paragraph(300, LINE, LINE, size=18)]

@@ -652,6 +652,22 @@ def test_the_contents_of_a_plain_text_are_left_out_and_lists_are_not(one, blocks
     assert blocks(document)[-1] == ("list", "1. a\n2. b\n3. c\n4. d")
 
 
+def test_equal_lists_of_steps_and_text_beside_numbers_are_no_contents(one):
+    steps = "1. Open the box\n2. Take the key\n3. Turn the lid\n4. Close it again"
+    told = "What is in a box is told here\n" * 9
+    text = f"First way:\n\n{steps}\n\nSecond way:\n\n{steps}\n\n{told}{steps}\n"
+    loose = steps.replace("\n", "\n\n")
+    document = one("a.txt", f"{text}\n{loose}\n")
+    assert document.text.count("Take the key") == 4
+    assert document.text.count("What is in a box") == 9
+    numbered = "\n".join(f"1.{n} Part {n}" for n in range(1, 5))
+    titles = "\n\n".join(f"1.{n} Part {n}\n\nIt is told here." for n in range(1, 5))
+    document = one("b.txt", f"{told}{numbered}\n\n{titles}\n")
+    assert document.text.count("What is in a box") == 9
+    document = one("c.txt", f"{numbered}\n\nAgain:\n\n{numbered}\n")
+    assert document.text.count("Part 2") == 2
+
+
 def test_text_for_a_printer_is_read_once_and_its_bold_lines_are_headings(one, blocks):
     def bold(words):
         return "".join(letter if letter == " " else f"{letter}\b{letter}" for letter in words)

@@ -384,7 +384,8 @@ class _Outline:
         rest = iter(pairwise([*found, None]))
         for part, below in rest:
             assert part is not None
-            whole = joined(part.text, below.text) if below is not None else ""
+            texts = below is not None and part.kind is below.kind is BlockKind.TEXT
+            whole = joined(part.text, below.text) if texts and below is not None else ""
             if self.level(part.text, page) or not self.level(whole, page):
                 yield part
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence, Set
 from itertools import groupby, pairwise
 
 from packwise.sources.clauses import centred_title, clause_title, division, page_width
@@ -21,7 +21,8 @@ _ITEM = re.compile(r"([ \t]*)(?:[-*+•]|(\d{1,3})[.)])[ \t]+(?=\S)")
 _UNDERLINE = re.compile(r"([=\-~^*+#\"'])\1{2,}[ \t]*")
 _RULING = re.compile(r"[ \t]*([=\-~^*+#_])\1{9,}[ \t]*")
 _NUMBERED = re.compile(r"(\d{1,2}(?:\.\d{1,2}){0,4})\.?[ \t]+(?=[^\W\d_])[^\n]{2,160}(?<![.:;,])")
-_ENTRY = re.compile(r"[ ]*\d{1,2}(?:\.\d{1,2})*\.?[ ]+(?=[^\W\d_])")
+_ENTRY = re.compile(r"[ ]*\d{1,2}(?:\.\d{1,2})+\.?[ ]+(?=[^\W\d_])")
+"""Of a table of contents: "1.1 Boxes". What has a single number may be an item of a list."""
 _FEWEST_ENTRIES = 4
 _QUESTION = re.compile(r"[ \t]*Q(?:uestion)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
 _ANSWER = re.compile(r"[ \t]*A(?:nswer)?[ \t]?\d{0,3}[.:)][ \t]+(?=\S)")
@@ -48,9 +49,9 @@ def read(builder: DocumentBuilder, text: str) -> None:
     """Add the blocks of a plain text."""
     text = clean(text).expandtabs().replace("\N{NO-BREAK SPACE}", " ")
     lines = [line.rstrip() for line in text.split("\n")]
-    times = Counter(line.strip() for line in lines)
     filled = [list(chunk) for filled, chunk in groupby(lines, key=bool) if filled]
-    filled = [chunk for chunk in filled if not _is_contents(chunk, times)]
+    titles = {chunk[0].strip() for chunk in filled}
+    filled = [chunk for chunk in filled if not _is_contents(chunk, titles)]
     chunks = [part for chunk in filled for part in _parts(chunk)]
     reader = _PlainReader(builder, _usual_indent(chunks), TermLayout(lines), page_width(lines))
     for chunk, following in pairwise([*chunks, [""]]):
@@ -58,12 +59,12 @@ def read(builder: DocumentBuilder, text: str) -> None:
     reader.end_terms()
 
 
-def _is_contents(chunk: Sequence[str], times: Mapping[str, int]) -> bool:
-    """Whether some lines are a table of contents: numbered titles, most of which stand in the text
-    again. ``times`` says how often each line of the text does."""
+def _is_contents(chunk: Sequence[str], titles: Set[str]) -> bool:
+    """Whether some lines are a table of contents: most are entries, and most of these stand in the
+    text again as one of its ``titles``, the first lines below an empty one."""
     entries = [line.strip() for line in chunk if _ENTRY.match(line)]
-    again = sum(times[entry] > entries.count(entry) for entry in set(entries))
-    return len(entries) >= _FEWEST_ENTRIES and again > len(entries) / 2
+    most = len(entries) >= max(_FEWEST_ENTRIES, len(chunk) / 2)
+    return most and sum(entry in titles for entry in entries) > len(entries) / 2
 
 
 def _parts(chunk: Sequence[str]) -> Iterator[Sequence[str]]:
