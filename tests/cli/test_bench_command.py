@@ -1,6 +1,7 @@
 """``packwise bench`` measures what it says; how fast it is does not matter here."""
 
 import json
+import sys
 from xml.etree import ElementTree
 
 from click.testing import CliRunner
@@ -61,6 +62,8 @@ def test_growth_is_measured_and_drawn(tmp_path):
     assert abs(small["changed"]["passages"] - small["unchanged"]["passages"]) <= 2
     assert large["unchanged"]["cpu_seconds"] < large["build"]["cpu_seconds"]
     assert {"vector", "keyword", "graph", "all but embed"} <= large["search"]["latency_ms"].keys()
+    if sys.platform == "linux":
+        assert 0 < large["build"]["own_peak_bytes"] < large["build"]["peak_bytes"]
     picture = ElementTree.parse(chart).getroot()
     assert len(picture.findall(".//{*}polyline")) == 6
 

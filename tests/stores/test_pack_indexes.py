@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from store_world import EMBEDDER, fill, make, vector_of
+from usearch.index import Index
 
 from packwise.candidates import Filter
 from packwise.documents import content_hash
@@ -385,3 +388,47 @@ def test_a_question_that_points_nowhere_ties_with_everything(large):
     keys = [match.key for match in store.vector_search(np.zeros(32, np.float32), 5)]
     assert keys == sorted(keys)
     assert len(keys) == 5
+
+
+_BUILDING = """
+import sys
+from pathlib import Path
+import numpy as np
+from packwise.machine import memory_bytes
+from packwise.stores.pack.index_writer import build_graph
+
+rows, block, dim, before = 4096, 1024, 1024, 0
+
+def blocks():
+    global before
+    random = np.random.default_rng(7)
+    for at in range(0, rows, block):
+        keys = np.arange(at, at + block)
+        yield keys, random.standard_normal((block, dim), dtype=np.float32).astype("<f2")
+        before = before or memory_bytes(files=False)
+
+build_graph(Path(sys.argv[1]), dim, blocks())
+print((memory_bytes(files=False) - before) / (2 * rows * dim))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory without mapped files")
+def test_a_build_of_a_graph_holds_no_copy_of_the_vectors(tmp_path):
+    run = [sys.executable, "-c", _BUILDING, str(tmp_path)]
+    found = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert float(found.stdout) < 0.6
+
+    flat = np.fromfile(tmp_path / "vectors.f16", dtype="<f2").reshape(-1, 1024)
+    copied = Index(
+        ndim=1024,
+        metric="cos",
+        dtype="f16",
+        connectivity=16,
+        expansion_add=128,
+        expansion_search=96,
+    )
+    for at in range(0, len(flat), 1024):
+        keys = np.arange(at, at + 1024, dtype=np.uint64)
+        copied.add(keys, flat[at : at + 1024], threads=1)
+    copied.save(str(tmp_path / "copied"))
+    assert (tmp_path / "copied").read_bytes() == (tmp_path / "vectors.usearch").read_bytes()

@@ -59,6 +59,7 @@ def bench_scale(given: str, queries: int, chart: str | None, as_json: bool) -> N
         rows.append((name, *(f"{one.seconds:.2f} s" for one in build)))
         rows.append(("  of the processor", *(f"{one.cpu_seconds:.2f} s" for one in build)))
         rows.append(("  peak memory", *(_bytes(one.peak_bytes) for one in build)))
+        rows.append(("  without mapped files", *(_bytes(one.own_peak_bytes) for one in build)))
         rows.append(("  written", *(_bytes(one.written_bytes) for one in build)))
     rows.append(("on disk", *(size(one.search.disk_bytes) for one in found)))
     rows.append(("open", *(f"{one.search.open_seconds:.2f} s" for one in found)))

@@ -9,6 +9,7 @@ import json
 import math
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -36,18 +37,23 @@ if TYPE_CHECKING:
 BARE = "usearch and tantivy alone"
 _WARM_UP = 10
 _RUNS = 3
+_WATCH_SECONDS = 0.1
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class BuildFigures:
-    """What one build cost; bytes are ``None`` where the system does not say."""
+    """What one build cost; bytes are ``None`` where the system does not say.
+
+    ``own_peak_bytes`` leaves out pages of mapped files, which the system can take back.
+    """
 
     passages: int
     seconds: float
     cpu_seconds: float
     peak_bytes: int | None
     written_bytes: int | None
+    own_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +114,36 @@ def _build(source: Path, place: str) -> BuildFigures:
 
     before = _written()
     started, cpu = time.perf_counter(), time.process_time()
-    build_pack([str(source)], place, embedder=SyntheticEmbedder())
+    with _OwnPeak() as own:
+        build_pack([str(source)], place, embedder=SyntheticEmbedder())
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     after = _written()
     peak = peak_memory_bytes()
     with open_store(place) as store:
         passages = store.info().passages
-    return BuildFigures(passages, round(seconds, 3), round(cpu, 3), peak, _grown(before, after))
+    written = _grown(before, after)
+    return BuildFigures(passages, round(seconds, 3), round(cpu, 3), peak, written, own.bytes)
+
+
+class _OwnPeak:
+    """The most memory in use inside a ``with`` block, without the pages of mapped files."""
+
+    def __init__(self) -> None:
+        self.bytes = memory_bytes(files=False)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> _OwnPeak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while self.bytes is not None and not self._ended.wait(_WATCH_SECONDS):
+            self.bytes = max(self.bytes, memory_bytes(files=False) or 0)
 
 
 def _search(place: str, asked: Sequence[str]) -> SearchFigures:

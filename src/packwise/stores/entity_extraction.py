@@ -182,19 +182,20 @@ def update_entities(tables: EntityTables, before: Titles | None, added: Iterable
     aliases = AliasIndex(tables.titles())
     if before is None:
         tables.clear()
-        keys = set(tables.passage_keys())
+        keys = sorted(tables.passage_keys())
     else:
-        keys = set(added)
+        found = set(added)
         change = AliasChange(AliasIndex(before), aliases)
-        keys.update(tables.passages_mentioning(change.removed))
+        found.update(tables.passages_mentioning(change.removed))
         if change.any_added:
             texts = tables.passage_texts()
-            keys.update(key for key, text in texts if key not in keys and change.appears_in(text))
-        tables.clear_passages(sorted(keys))
+            found.update(key for key, text in texts if key not in found and change.appears_in(text))
+        keys = sorted(found)
+        tables.clear_passages(keys)
     tables.write(
         (
             (key, find_in_passage(passage, aliases, extraction))
-            for key, passage, extraction in tables.passages(sorted(keys))
+            for key, passage, extraction in tables.passages(keys)
         ),
         [
             (key, title, position, alias)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
@@ -116,8 +117,8 @@ class TermTableWriter:
     def __init__(self, hashes: IO[bytes], counts: IO[bytes]) -> None:
         self._hashes = hashes
         self._counts = counts
-        self._ends: list[int] = []
-        self._lengths: list[int] = []
+        self._ends = array("q")
+        self._lengths = array("I")
         self._frequencies: Counter[int] = Counter()
 
     def add(self, terms: Sequence[str]) -> None:

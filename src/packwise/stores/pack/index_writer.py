@@ -260,11 +260,19 @@ def build_graph(folder: Path, dim: int, blocks: Iterable[tuple[Keys, Half]]) -> 
         expansion_add=_EXPANSION_ADD,
         expansion_search=EXPANSION_SEARCH,
     )
+    added: list[Keys] = []
     with (folder / FLAT_FILE).open("wb") as file:
         for keys, half in blocks:
-            # One thread: the same vectors then always make the same graph.
-            graph.add(keys.astype(np.uint64), half, threads=1)
             file.write(half.tobytes())
+            added.append(keys)
+    # The graph refers to the vectors in the mapped file: in memory of its own they would take
+    # five times what the links between them do.
+    flat, at = map_vectors(folder, sum(map(len, added)), dim), 0
+    for keys in added:
+        # One thread: the same vectors then always make the same graph.
+        rows = flat[at : at + len(keys)]
+        graph.add(keys.astype(np.uint64), rows, copy=False, threads=1)
+        at += len(keys)
     _save(graph, folder)
 
 

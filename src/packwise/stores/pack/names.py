@@ -13,7 +13,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +27,8 @@ from packwise.stores.pack.schema import KNOWLEDGE_SCHEMA
 NAMES = "names.bin"
 _ALIGNMENT = 64
 _MOST_HEADER = 1 << 16
+_PAIRS = 1 << 16
+_HALF = np.uint64(32)
 
 Array = NDArray[Any]
 Keys = NDArray[np.int64]
@@ -204,8 +206,12 @@ def _table(
         titles.append(title)
     passages = _columns(passage_rows, 3)
     reading = np.lexsort((passages[:, 2], passages[:, 1]))
-    mentions = _columns(mention_pairs, 2)
-    by_entity = np.lexsort((mentions[:, 0], mentions[:, 1]))
+    mentions, together = _mentions(mention_pairs, passages[:, 0], _frozen(entities))
+    rows = np.arange(len(passages), dtype=np.uint32)
+    mentions_ends = np.searchsorted(together.astype(np.uint32), rows, side="right")
+    together.sort()
+    rows = np.arange(1, len(entities) + 1, dtype=np.uint64)
+    mentioned_ends = np.searchsorted(together, rows << _HALF)
     titled = _columns(titled_pairs, 2)
     entity_keys, document_keys = _frozen(entities), _frozen(documents)
     document_articles = _frozen(articles)
@@ -221,8 +227,8 @@ def _table(
         hashed=by_hash.astype(np.uint32),
         titled=_small(titled[:, 1]),
         titled_ends=_ends(entity_keys, titled[:, 0]),
-        mentioned=_places(passages[:, 0], mentions[by_entity, 0]),
-        mentioned_ends=_ends(entity_keys, mentions[by_entity, 1]),
+        mentioned=together.astype(np.uint32),
+        mentioned_ends=mentioned_ends.astype(np.int64),
         documents=document_keys,
         articles=document_articles,
         titles=titles.array(),
@@ -232,9 +238,36 @@ def _table(
         passages=passages[:, 0].copy(),
         homes=_small(passages[:, 1]),
         passage_articles=document_articles[_places(document_keys, passages[:, 1])],
-        mentions=_small(mentions[:, 1]),
-        mentions_ends=_ends(passages[:, 0], mentions[:, 0]),
+        mentions=mentions,
+        mentions_ends=mentions_ends.astype(np.int64),
     )
+
+
+def _mentions(pairs: Pairs, passages: Keys, entities: Keys) -> tuple[Array, NDArray[np.uint64]]:
+    """The entities of (passage, entity) pairs, and the rows of both in one number for each pair,
+    that of the entity above that of the passage.
+
+    There are some twenty pairs for each passage, so they are never held as anything larger.
+    """
+    keys: list[Array] = []
+    rows: list[NDArray[np.uint64]] = []
+    pairs = iter(pairs)
+    while len(block := _columns(islice(pairs, _PAIRS), 2)):
+        places = _places(entities, block[:, 1]).astype(np.uint64) << _HALF
+        rows.append(places | _places(passages, block[:, 0]))
+        keys.append(_small(block[:, 1]))
+    return _joined(keys, np.dtype(np.uint32)), _joined(rows, np.dtype(np.uint64))
+
+
+def _joined(blocks: list[Any], kind: np.dtype[Any]) -> Array:
+    """The blocks, which are let go one by one, as one array."""
+    whole = np.empty(sum(map(len, blocks)), np.result_type(kind, *{b.dtype for b in blocks}))
+    end = len(whole)
+    while blocks:
+        block = blocks.pop()
+        whole[end - len(block) : end] = block
+        end -= len(block)
+    return whole
 
 
 class _Texts:
