@@ -1,21 +1,21 @@
 """Fits the model that ranks the blocks of an answer and says how likely it is right.
 
     python benchmarks/answer_model.py collect FOLDER [SET ...]
-    python benchmarks/answer_model.py fit FOLDER [--write]
+    python benchmarks/answer_model.py fit FOLDER [--only MODEL ...] [--write]
 
 ``collect`` asks the tuning questions without a language model and keeps, for each, the blocks
 that were considered and whether each holds the answer. The sets:
 
     TREE      benchmarks/documentation/PART/TREE.jsonl, on the pack FOLDER/TREE, where PART is
               tune, second, third, fourth or fifth
-    squad2    SQuAD 2.0, questions at even places that ``span_heads.py`` has held back, also
-              unanswerable ones
+    squad2    SQuAD 2.0, the questions of the half ``tune``, also unanswerable ones
     tatqa     TAT-QA, the questions at even places, each within its own document
 
 The data of the last two is read from the folder that PACKWISE_DATA names. ``fit`` prints what
 the models give, each question judged by models that have not seen it or its tree, and with
---write stores them in ``answering/block_weights.json``. Nothing here sees the questions that
-``benchmarks/documentation.py`` asks without a part, or with --sixth.
+--write stores them in ``answering/block_weights.json``; with --only some of them (``rank``,
+``answer``, ``answer without sections``), the others stay as they are. Nothing here sees the
+questions that ``benchmarks/documentation.py`` asks without a part, or with --sixth.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from span_heads import tuning_questions
 
 import packwise
 from packwise.answering import asking, block_ranking
@@ -53,7 +52,7 @@ from packwise.documents import content_hash
 from packwise.evaluation.answers import AnswerQuestion
 from packwise.evaluation.cache import cached_store
 from packwise.evaluation.calibration_metrics import assess
-from packwise.evaluation.data import load_dataset
+from packwise.evaluation.data import half_of, load_dataset
 from packwise.settings import Settings
 
 QUESTIONS = {
@@ -63,8 +62,8 @@ QUESTIONS = {
 }
 WEIGHTS = Path(block_ranking.__file__).with_name("block_weights.json")
 JUDGES = ("cross", "words")
+MODELS = ("rank", "answer", "answer without sections")
 LARGE = ("squad2", "tatqa")
-SQUAD_QUESTIONS = 400
 TATQA_QUESTIONS = 240
 FOLDS = 6
 CHANGE_LOG = -1.5
@@ -78,10 +77,11 @@ def main() -> None:
     options.add_argument("command", choices=["collect", "fit"])
     options.add_argument("folder", type=Path)
     options.add_argument("sets", nargs="*")
+    options.add_argument("--only", nargs="+", default=MODELS, choices=MODELS)
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     if given.command == "fit":
-        fit(given.folder, given.write)
+        fit(given.folder, given.only, given.write)
         return
     for name in given.sets or [*QUESTIONS, *LARGE]:
         rows = {"squad2": squad, "tatqa": tatqa}.get(name, documentation)(given.folder, name)
@@ -101,11 +101,11 @@ def documentation(folder: Path, tree: str) -> Iterator[dict[str, Any]]:
 def squad(folder: Path, name: str) -> Iterator[dict[str, Any]]:
     """SQuAD's paragraphs; a block is right only in the paragraph that holds the answer."""
     dataset = load_dataset(str(data("squad2")))
-    _, questions = tuning_questions(dataset)
-    step = max(1, len(questions) // SQUAD_QUESTIONS)
+    questions = [question for question in dataset.questions if half_of(question.id) == "tune"]
     with Recorder(str(cached_store(dataset, Settings.load()))) as recorder:
-        for question in questions[::step]:
-            right = {"holds": [[answer] for answer in question.answers]}
+        for question in questions:
+            answers = question.answers if question.answerable else ()
+            right: dict[str, Any] = {"holds": [[answer] for answer in answers]}
             right["documents"] = list(dataset.relevant.get(question.id, ()))
             yield recorder.row(name, question.text, right)
 
@@ -200,17 +200,19 @@ def is_right(shown: Sequence[AnswerBlock], right: dict[str, Any]) -> bool:
     return bool(shown) and question_of(right).held_by("\n\n".join(rendered(shown)))
 
 
-def fit(folder: Path, write: bool) -> None:
-    """Fit both models for each judge, print what they give, and write them if asked."""
+def fit(folder: Path, only: Sequence[str], write: bool) -> None:
+    """Fit these models for each judge, print what they give, and write them if asked."""
     rows = collected(folder)
-    stored: dict[str, dict[str, dict[str, float]]] = {}
+    stored: dict[str, dict[str, dict[str, float]]] = json.loads(WEIGHTS.read_text(encoding="utf-8"))
     for judge in JUDGES:
         scored: list[tuple[dict[str, Any], float]] = []
         for fold in range(FOLDS):
-            models = fitted([row for row in rows if fold_of(row) != fold], judge)
+            others = [row for row in rows if fold_of(row) != fold]
+            models = fitted(others, judge, only, stored[judge])
             scored += [best_of(row, judge, models) for row in rows if fold_of(row) == fold]
         report(judge, scored)
-        stored[judge] = {name: rounded(model) for name, model in fitted(rows, judge).items()}
+        found = fitted(rows, judge, only, stored[judge])
+        stored[judge] = {name: rounded(model) for name, model in found.items()}
     if write:
         WEIGHTS.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -250,9 +252,16 @@ def features_of(row: Mapping[str, Any], judge: str) -> list[dict[str, float]]:
     ]
 
 
-def fitted(rows: Sequence[dict[str, Any]], judge: str) -> dict[str, dict[str, float]]:
+def fitted(
+    rows: Sequence[dict[str, Any]],
+    judge: str,
+    only: Sequence[str],
+    stored: Mapping[str, dict[str, float]],
+) -> dict[str, dict[str, float]]:
     """Weights of the ranking model, and of those of the answer's probability."""
-    models = {"rank": fit_ranking(rows, judge)}
+    models = dict(stored)
+    if "rank" in only:
+        models["rank"] = fit_ranking(rows, judge)
     parts: dict[str, list[tuple[dict[str, float], bool, str]]] = defaultdict(list)
     for row in rows:
         ranked = as_ranked(row, judge, models["rank"])
@@ -260,6 +269,8 @@ def fitted(rows: Sequence[dict[str, Any]], judge: str) -> dict[str, dict[str, fl
         features = answer_features(ranked, row["signs"])
         parts[answer_model(ranked)].append((features, right, row["set"]))
     for name, found in parts.items():
+        if name not in only:
+            continue
         features, labels, sets = zip(*found, strict=True)
         models[name] = fit_logistic(features, labels, weights_of(sets))
     return models
