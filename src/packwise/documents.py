@@ -18,6 +18,7 @@ from types import MappingProxyType
 _LINES = re.compile(r"lines? (\d{1,18})(?:-(\d{1,18}))?")
 _BLANK_LINES = 3
 """Lines between two places that still make one range: one follows the other after a heading."""
+_CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
@@ -187,6 +188,11 @@ def heading_text(title: str, section_path: tuple[str, ...]) -> str:
 def indexed_text(heading: str, lead: str, text: str) -> str:
     """The text of a passage that is indexed; see ``Passage.indexed_text``."""
     return "\n".join(part for part in (heading, lead, text) if part)
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a line of a table; ``\\|`` is a sign of its cell."""
+    return _CELL_BORDER.split(line)
 
 
 def joined_places(places: Iterable[str]) -> str:

@@ -804,6 +804,28 @@ def test_an_identifier_names_the_section_that_is_written_like_it(question, first
     assert opens_named_section(found.question, opening) is written_alike
 
 
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("What does the lidder tool's duration option take?", "Closes lids"),
+        ("What does the duration option take?", "When used"),
+        ("What does -duration of lidder take?", "When used"),
+    ],
+)
+def test_a_section_named_by_a_rarer_word_is_no_place_to_leave(question, first):
+    page = (
+        "# Boxes\n\n## -duration, duration\n\nWhen used, the reading ends after it.\n\n"
+        "## The lidder tool\n\nCloses lids. Its duration may be longest or shortest.\n\n"
+        "## Reading\n\nThe duration of reading is unknown.\n"
+    )
+    blocks = blocks_of(sources(read(page)))
+    lidder = next(block for block in blocks if "Closes" in block.text)
+    opening = next(block for block in blocks if "When used" in block.text)
+    both = tuple(RankedBlock(one, score) for one, score in ((lidder, 1.0), (opening, 0.9)))
+    asked = weighted_question(question, blocks)
+    assert choose(RankedBlocks(asked, "words", both), 0.95)[0].text.startswith(first)
+
+
 def test_the_opening_of_a_section_that_the_question_names_is_always_judged():
     said = "".join(f"## Way {n}\n\nI can open a closed box in way {n}.\n\n" for n in range(12))
     passages = read(f"# Boxes\n\n{said}## Open a closed box\n\nTurn the key to the left.\n")

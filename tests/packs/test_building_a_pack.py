@@ -29,6 +29,20 @@ def contents(pack):
         }
 
 
+def test_files_without_text_are_named(source, tmp_path):
+    pages = [source / f"{name}.html" for name in ("bar", "frame")]
+    for page in pages:
+        page.write_text("<html><body><nav>Home</nav></body></html>")
+    report = build_pack([str(source)], str(tmp_path / "pack"))
+    assert [str(note) for note in report.warnings] == [
+        "bar.html and 1 more: no text was found there"
+    ]
+    assert build_pack([str(source)], str(tmp_path / "pack")).warnings == ()
+    pages[0].write_text("<html><body><nav>Index</nav></body></html>")
+    planned = build_pack([str(source)], str(tmp_path / "pack"), dry_run=True)
+    assert [str(note) for note in planned.warnings] == ["bar.html: no text was found there"]
+
+
 def test_a_folder_becomes_a_pack(source, tmp_path):
     report = build_pack([str(source)], str(tmp_path / "pack"))
     assert report.changes.added == 5

@@ -10,7 +10,7 @@ import packwise
 from packwise.cli import app
 from packwise.packs.build import build_pack
 from packwise.settings import Settings
-from packwise.sources.secrets import secret_in
+from packwise.sources.secrets import masked, secret_in
 
 CHANCE = random.Random(7)
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -97,6 +97,44 @@ def test_they_are_left_out_counted_and_withdrawn(tmp_path):
     assert documents(pack) == {"a.md", "b.md", "c.txt"}
     build_pack([source], pack)
     assert documents(pack) == {"a.md"}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_in_a_long_text_they_are_masked_and_nothing_else_is(secret):
+    said = "Keys stand in a file that only its owner can read, as all the manuals say. "
+    text = f"{said * 3000}\n\n{secret}\n\n{said}"
+    rest = masked("notes.md", text)
+    assert secret_in("notes.md", rest) == ""
+    assert len(rest) == len(text)
+    differing = {at for at, (one, other) in enumerate(zip(text, rest, strict=True)) if one != other}
+    begin = text.index(secret)
+    assert differing <= set(range(begin, begin + len(secret)))
+    assert {rest[at] for at in differing} == {"*"}
+    assert len(differing) >= 20
+    assert rest.count("\n") == text.count("\n")
+    assert masked("credentials.json", text) == ""
+    assert masked("notes.md", f"{said * 20}\n\n{KEY}") == ""
+    assert masked("notes.md", said) == said
+
+
+def test_a_manual_that_shows_a_key_is_read_without_it(tmp_path):
+    source, pack = tmp_path / "docs", tmp_path / "pack"
+    source.mkdir()
+    said = "".join(f"Part {n} tells how the lid of box {n} is closed.\n\n" for n in range(400))
+    text = f"# Boxes\n\n{said}## Keys\n\nA key looks like this:\n\n```\n{SECRETS[-1]}\n```\n"
+    (source / "a.md").write_text(text)
+    report = build_pack([source], pack)
+    assert report.kept_out == {}
+    assert "a.md: holds a private key: masked; --allow-secrets reads it" in str(report.warnings[0])
+    with packwise.open(str(pack)) as library:
+        found = "\n".join(p.text for _, p in library.store.document_passages("a.md"))
+    assert "A key looks like this:" in found
+    assert "BEGIN PRIVATE KEY" in found
+    assert SMALL_BODY.decode()[:20] not in found
+    build_pack([source], pack, settings=Settings.load(allow_secrets=True))
+    with packwise.open(str(pack)) as library:
+        found = "\n".join(p.text for _, p in library.store.document_passages("a.md"))
+    assert SMALL_BODY.decode() in found
 
 
 def test_the_command_says_how_many_and_how_to_read_them(tmp_path):

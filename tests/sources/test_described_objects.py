@@ -367,7 +367,7 @@ def test_a_table_of_a_manual_page_has_its_cells(manual, blocks):
         (
             "table",
             "name | meaning\nadd <name> | add a place or a location to the list | more\n"
-            "on|off | turn it on\nend | it's the end",
+            "on\\|off | turn it on\nend | it's the end",
         )
     ]
 

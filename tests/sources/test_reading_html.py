@@ -112,6 +112,8 @@ def test_a_page_of_several_articles_is_read_whole(read):
 
 def test_a_main_element_without_text_is_not_trusted(read):
     assert read("html", page("<main></main><div>text</div>")).text == "text"
+    two = page("<div role=main> </div><div>Site</div><main>text</main>")
+    assert read("html", two).text == "text"
 
 
 def test_a_table_for_layout_is_read_as_text(read, blocks):
@@ -195,13 +197,23 @@ def test_links_to_the_pages_before_and_after_are_no_content(read):
     assert read("html", page).text == "Open the box. Next to it is the key."
 
 
+def test_the_bars_of_texinfo_are_no_content(read):
+    shown = ("&lt;&lt;", "&lt;", "Up", "&gt;", "&gt;&gt;", "Top", "Contents", "Index", "?")
+    cells = "".join(f"<td>[<a href='{n}.html'> {word} </a>]</td>" for n, word in enumerate(shown))
+    bar = f"<table class=header><tr>{cells}<td> &nbsp; </td></tr></table>"
+    assert read("html", page(f"{bar}<p>Open the box.</p>{bar}")).text == "Open the box."
+    told = "<table class=header><tr><td>Box</td><td>[<a href=b.html>oak</a>]</td></tr></table>"
+    assert read("html", page(told)).text == "Box | [oak]"
+
+
 def test_the_index_of_a_book_is_left_out(read):
     entries = "".join(
         f"<dt>word {n}</dt><dd><a href='{n}.html'>The chapter of word {n}</a></dd>"
         for n in range(9)
     )
     head = "<html><head><title>{}</title></head><body><dl>{}</dl></body></html>"
-    assert read("html", head.format("63. Concept Index", entries)).text == ""
+    for title in ("63. Concept Index", "Options Index (zsh)", "Table of Contents (zsh)"):
+        assert read("html", head.format(title, entries)).text == ""
     assert "word 3" in read("html", head.format("63. Concepts", entries)).text
     told = entries.replace("</dd>", " " + "is told here at length " * 5 + "</dd>")
     assert "word 3" in read("html", head.format("Concept Index", told)).text
@@ -319,8 +331,16 @@ def test_the_numbers_of_paragraphs_are_no_text(read, blocks):
     assert texts == ["A key.", "9", "A box.", "7", "So.", "Keys"]
 
 
-def test_empty_elements_of_xhtml_do_not_swallow_what_follows(read, blocks):
-    head = "<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><head><title/>"
+@pytest.mark.parametrize(
+    "opening",
+    [
+        "<?xml version='1.0'?><html>",
+        "<html xmlns='http://www.w3.org/1999/xhtml'>",
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "xhtml11.dtd"><html>',
+    ],
+)
+def test_empty_elements_of_xhtml_do_not_swallow_what_follows(opening, read, blocks):
+    head = f"{opening}<head><title/>"
     head += "<script src='a.js' data-x='1/2'/></head>"
     body = "<body><p><a id='k'/>A key.<br/>It is brass.</p><div/><p>A <a href='b/'>box</a>.</p>"
     document = read("html", f"{head}{body}</body></html>")

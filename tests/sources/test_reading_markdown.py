@@ -1,5 +1,7 @@
 """What becomes of Markdown."""
 
+from packwise.context.markdown import table_markdown
+from packwise.documents import cells_of
 from packwise.sources import markdown
 
 
@@ -26,6 +28,17 @@ def test_lists_keep_their_marks_and_depth(read, blocks):
 def test_code_in_a_list_item_is_not_torn_into_the_list(read, blocks):
     document = read("markdown", "- one\n\n  ```sh\n  a\n\n    b\n  ```\n\n- two\n")
     assert blocks(document) == [("list", "- one"), ("code", "a\n\n  b"), ("list", "- two")]
+
+
+def test_a_bar_in_a_cell_separates_no_cells(read):
+    text = "| key | use |\n|---|---|\n| `a \\| b` | [either](one.md), or \\| [both](two.md) |\n"
+    document = read("markdown", text)
+    assert document.text == "key | use\na \\| b | either, or \\| both"
+    assert cells_of(document.text.split("\n")[1]) == ["a \\| b ", " either, or \\| both"]
+    assert [link.anchor for link in document.links] == ["either", "both"]
+    assert all(document.text.startswith(link.anchor, link.start) for link in document.links)
+    row = "| a \\| b | either, or \\| both |"
+    assert row in table_markdown("", document.text)
 
 
 def test_table_cells_keep_their_links(read):

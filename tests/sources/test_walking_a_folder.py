@@ -240,3 +240,22 @@ def test_a_site_made_by_sphinx_is_read_without_its_sources_and_lists_of_links(fo
     (root / "_static").mkdir()
     (root / "_static" / "theme.js").write_text("// Shows and hides the list of pages.\nshow();\n")
     assert list(open_source(str(root)).ids()) == ["index.html", "sub/search.html"]
+
+
+@pytest.mark.parametrize(
+    ("marks", "beside"),
+    [
+        (["search/search_index.json"], ["404.html", "js/base.js", "search/main.js"]),
+        (["doxygen.css"], ["menu.js", "search/all_0.js"]),
+        (["book.js"], ["print.html", "toc.html", "theme.js"]),
+    ],
+)
+def test_of_a_made_site_only_its_pages_are_read(folder, marks, beside):
+    script = "// Shows and hides the list of pages.\nfunction show() {}\n"
+    pages = {"index.html": "x", "deep/print.html": "x", "deep/js/own.js": script}
+    root = folder({**pages, **dict.fromkeys(beside, script)})
+    assert set(open_source(str(root)).ids()) == {*pages, *beside}
+    for mark in marks:
+        (root / mark).parent.mkdir(exist_ok=True)
+        (root / mark).write_text('{"docs": [{"location": "", "text": "All pages once more."}]}')
+    assert set(open_source(str(root)).ids()) == set(pages)

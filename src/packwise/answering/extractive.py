@@ -38,7 +38,10 @@ from packwise.answering.named_rows import (
 )
 from packwise.answering.short_answers import ShortAnswer, is_worth_showing, short_answer
 from packwise.context.markdown import one_line, table_markdown
+from packwise.documents import Passage
 from packwise.language.analyzer import terms
+from packwise.language.identifiers import identifiers
+from packwise.language.questions import ParsedQuestion
 from packwise.language.untrusted import clean, without_markers
 from packwise.models.base import CrossEncoder, SpanReader
 from packwise.stores.base import TermStatistics
@@ -202,7 +205,8 @@ def _with_first_passages(
 
 
 def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
-    """How the section begins that the question names best; none if the best block is of it."""
+    """How the section begins that the question names best; none if the best block is of it, or of
+    a section that a rarer word names: of "the amix filter's duration option", amix."""
     best = ranked.blocks[0].block
     named = [(opens_named_section(ranked.question, one.block), one.block) for one in ranked.blocks]
     how, opening = max(named, key=lambda pair: pair[0])
@@ -210,7 +214,18 @@ def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
         return None
     passage, other = opening.source.passage, best.source.passage
     same = (passage.document, passage.section_path) == (other.document, other.section_path)
-    return None if same else opening
+    if same or (
+        not identifiers(ranked.question.text)
+        and _rarest_word(ranked.question, other) > _rarest_word(ranked.question, passage)
+    ):
+        return None
+    return opening
+
+
+def _rarest_word(question: ParsedQuestion, passage: Passage) -> float:
+    """The weight of the rarest word of a question that the heading of a passage has."""
+    held = terms(passage.heading, passage.lang)
+    return max((question.weights.get(term, 0.0) for term in held), default=0.0)
 
 
 def _exact(block: AnswerBlock, question: str) -> AnswerBlock:

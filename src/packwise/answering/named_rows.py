@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import zip_longest
 
 from packwise.answering.blocks import AnswerBlock, PartKind, SourcePassage, answer_blocks
+from packwise.documents import cells_of
 from packwise.language.analyzer import terms
 from packwise.language.identifiers import QUOTES, identifiers
 
@@ -115,7 +116,7 @@ def _written_alike(rows: Iterable[AnswerBlock], question: str) -> list[AnswerBlo
     return [
         row
         for row in rows
-        if written & {cell.strip().strip(QUOTES) for cell in row.text.split("|")}
+        if written & {cell.replace("\\|", "|").strip().strip(QUOTES) for cell in cells_of(row.text)}
     ]
 
 
@@ -147,7 +148,7 @@ def cells_asked_for(block: AnswerBlock, question: str) -> int:
     ``name: Bonn; country: Germany``, is a row."""
     passage = block.source.passage
     if block.kind is PartKind.ROW:
-        names, cells = block.above.split("|"), block.text.split("|")
+        names, cells = cells_of(block.above), cells_of(block.text)
         pairs = list(zip_longest(names, cells, fillvalue=""))
     elif block.kind is PartKind.ITEM:
         parts = [part.partition(": ") for part in block.text.split("; ")]
@@ -213,4 +214,6 @@ def _is_figure(cell: str) -> bool:
 
 
 def _cells(line: str, lang: str) -> set[str]:
-    return {" ".join(terms(cell, lang)) for cell in re.split(r"[|\n]", line)} - {""}
+    return {" ".join(terms(cell, lang)) for part in line.split("\n") for cell in cells_of(part)} - {
+        ""
+    }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from packwise.documents import Block, BlockKind, Passage
+from packwise.documents import Block, BlockKind, Passage, cells_of
 from packwise.language.untrusted import clean, quoted
 
 GAP, LINE_GAP = " … ", "\n…\n"
@@ -58,7 +58,7 @@ class MarkdownText:
             text = self._between(block.start, block.end)
             head, _, rest = text.partition("\n")
             if rest and "|" in head and not _RULING.match(rest):
-                self._heads[block.start + len(head)] = head.count("|")
+                self._heads[block.start + len(head)] = len(cells_of(head)) - 1
 
     def cut(self, spans: Iterable[Span]) -> list[Span]:
         """The spans, cut where a mark has to stand between their parts."""
@@ -90,7 +90,7 @@ class MarkdownText:
             if lead and lead not in text:
                 text += f"{lead}\n"
                 if block is not None and block.kind is BlockKind.TABLE:
-                    text += _ruling(lead.count("|"))
+                    text += _ruling(len(cells_of(lead)) - 1)
             shown = self._between(start, end)
             is_code = block is not None and block.kind is BlockKind.CODE
             text += fenced(clean(shown)) if is_code else quoted(shown)
@@ -121,7 +121,7 @@ def fenced(code: str) -> str:
 
 def table_cells(lines: Sequence[str]) -> list[list[str]]:
     """The cells of lines, all rows equally long, without columns that are empty everywhere."""
-    rows = [[one_line(cell) for cell in line.split("|")] for line in lines]
+    rows = [[one_line(cell) for cell in cells_of(line)] for line in lines]
     width = max((len(row) for row in rows), default=0)
     # The first line of a table lost its empty first cells when the text was trimmed.
     rows = [

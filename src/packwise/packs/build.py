@@ -151,6 +151,7 @@ class PackBuilder:
         self._languages: Counter[str] = Counter()
         self._problems: list[Problem] = []
         self._warnings: list[Problem] = []
+        self._empty: list[str] = []
         self._embedding_slice = _SMALLEST_SLICE
 
     def run(
@@ -211,6 +212,7 @@ class PackBuilder:
                 update_profile(store, embedder, changes)
                 update_samples(store, embedder, self._settings, changes)
         self._warnings += unread_documents(self._languages, embedder.name)
+        self._warnings += _without_text(self._empty)
         skipped: Counter[str] = Counter()
         for source in opened:
             skipped.update(source.skipped)
@@ -319,6 +321,8 @@ class PackBuilder:
         self._kept_out.update(prepared.kept_out)
         self._warnings += prepared.warnings
         if prepared.document is not None:
+            if not (prepared.passages or prepared.kept_out or prepared.warnings):
+                self._empty.append(prepared.document.id)
             return True
         if prepared.problem is not None:
             self._problems.append(prepared.problem)
@@ -416,6 +420,15 @@ def unread_documents(documents: Mapping[str, int], model: str) -> list[Problem]:
         )
         for lang, count in (unread.items() if read else ())
     ]
+
+
+def _without_text(documents: Sequence[str]) -> list[Problem]:
+    """A warning that documents hold nothing that a question could find, if some do."""
+    if not documents:
+        return []
+    first, more = documents[0], len(documents) - 1
+    named = f"{first} and {more:,} more" if more else first
+    return [Problem(named, "no text was found there")]
 
 
 def _embedder_for(out: str, name: str | None, settings: Settings) -> Embedder:

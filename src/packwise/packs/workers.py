@@ -19,7 +19,7 @@ from packwise.models.base import Embedder, Vectors
 from packwise.packs.deadline import deadline
 from packwise.settings import Settings
 from packwise.sources import Item, Problem
-from packwise.sources.secrets import secret_in
+from packwise.sources.secrets import masked, secret_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,11 @@ class LocalWorkers:
                 if not self._settings.allow_secrets:
                     secret = secret_in(item.location, document.text)
                     if secret:
-                        return _withheld(item, secret)
+                        if not (rest := masked(item.location, document.text)):
+                            return _withheld(item, secret)
+                        said = f"{secret}: masked; --allow-secrets reads it"
+                        warnings = (*document.warnings, said)
+                        document = replace(document, text=rest, warnings=warnings)
                 report = self._guard.check(chunk(document, self.embedder, self._settings))
         except SourceError as error:
             reason = str(error).removeprefix(f"{item.location}: ")

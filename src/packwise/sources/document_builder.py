@@ -176,7 +176,7 @@ class DocumentBuilder:
                 if column:
                     # A space at the end of a line is removed; the places would not know it.
                     lines.write(" | " if cell or column < len(row) - 1 else " |")
-                lines.add(cell.on_one_line())
+                lines.add(cell.as_cell())
         if linked := lines.finish():
             self._add(linked, BlockKind.TABLE, places=places)
 

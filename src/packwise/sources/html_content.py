@@ -13,8 +13,11 @@ _MAYBE_NAVIGATION = re.compile(
 )
 """Names of classes and ids that mean navigation if the element is little else than links."""
 _MOSTLY_LINKS = 0.6
-_INDEX = re.compile(r"(?i)(?:chapter |appendix )?(?:[\dA-Z]{1,3}[. -]+)*(?:[\w-]+ ){0,3}index")
-"""The title of a page that lists where words occur."""
+_INDEX = re.compile(
+    r"(?i)(?:(?:chapter |appendix )?(?:[\dA-Z]{1,3}[. -]+)*(?:[\w-]+ ){0,3}index|table of contents)"
+    r"(?: \([^()]{1,40}\))?"
+)
+"""The title of a page that lists where words or sections are; Texinfo adds the manual's name."""
 _OF_INDEX = 0.4
 _PAGER_WORDS = re.compile(
     r"(?i)(?:prev(?:ious)?|next|up|home|top|back)(?: (?:page|chapter|section))?"
@@ -37,8 +40,8 @@ _FIGURE_DEPTH, _FEW_WORDS = 5, 80
 def content_of(page: LexborHTMLParser) -> LexborNode | None:
     """The element with the content of the page."""
     for query in ("main, [role=main]", "article"):
-        found = page.css(query)
-        if len(found) == 1 and found[0].text(strip=True):
+        found = [node for node in page.css(query)[:MOST_CHECKED] if node.text(strip=True)]
+        if len(found) == 1:
             return found[0]
     if (body := page.body) is None:
         return None
@@ -58,10 +61,11 @@ def may_be_navigation(node: LexborNode) -> bool:
 def is_navigation(node: LexborNode) -> bool:
     """Whether an element that may be navigation is little else than links, or a short line with
     links to the pages before and after."""
-    length = len(node.text(strip=True))
-    if _link_text(node) > _MOSTLY_LINKS * length:
+    text = node.text()
+    linked = sum(_letters(link.text()) for link in node.css("a[href]"))
+    if linked > _MOSTLY_LINKS * _letters(text):
         return True
-    return length < _SHORT and any(map(is_pager, node.css("a[href]")))
+    return len(text.strip()) < _SHORT and any(map(is_pager, node.css("a[href]")))
 
 
 def is_mark(node: LexborNode) -> bool:
@@ -97,8 +101,8 @@ def is_pager(node: LexborNode) -> bool:
 
 
 def is_index(title: str, content: LexborNode) -> bool:
-    """Whether a page is the index of a book: words, and links to where they occur. It would match
-    every question, and answers none."""
+    """Whether a page is the index or the contents of a book: words, and links to where they occur.
+    It would match every question, and answers none."""
     if not _INDEX.fullmatch(" ".join(title.split())):
         return False
     return _link_text(content) > _OF_INDEX * len(content.text(strip=True))
@@ -107,6 +111,11 @@ def is_index(title: str, content: LexborNode) -> bool:
 def _own_text(node: LexborNode) -> int:
     """The characters of an element that are not part of a link."""
     return len(node.text(strip=True)) - _link_text(node)
+
+
+def _letters(text: str) -> int:
+    """The letters and digits of a text: what stands around the links of a bar is neither."""
+    return sum(map(str.isalnum, text))
 
 
 def _link_text(node: LexborNode) -> int:

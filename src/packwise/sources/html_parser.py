@@ -24,7 +24,7 @@ _FLAT = frozenset(
     "optgroup thead tbody tfoot colgroup rp rt".split()
 )
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
-_XHTML = re.compile(r"\A\s*<\?xml\s|http://www\.w3\.org/1999/xhtml")
+_XHTML = re.compile(r"\A\s*<\?xml\s|http://www\.w3\.org/1999/xhtml|//DTD XHTML ")
 _EMPTY = re.compile(r"""<([a-zA-Z][\w:.-]*+)((?:[^<>"'/]++|"[^"<]*+"|'[^'<]*+'|/(?!>))*+)/>""")
 _MOST_ATTRIBUTES = 100
 _LONG_TAG = 4096

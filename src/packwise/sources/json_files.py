@@ -30,7 +30,7 @@ from packwise.sources.source_items import Entry, Item, Problem, hashed, reason_o
 
 _GENERATED = frozenset(
     "package-lock.json composer.lock npm-shrinkwrap.json tsconfig.json searchindex.json "
-    "search-index.json".split()
+    "search-index.json search_index.json".split()
 )
 _DEEPEST = 6
 _MOST_NUMBERS = 64

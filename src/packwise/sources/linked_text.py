@@ -43,6 +43,18 @@ class LinkedText:
     def on_one_line(self) -> LinkedText:
         return LinkedText(self.text.replace("\n", " "), self.anchors)
 
+    def as_cell(self) -> LinkedText:
+        """On one line, and with ``\\|`` for the sign that separates cells."""
+        text = self.text.replace("\n", " ")
+        if "|" not in text:
+            return LinkedText(text, self.anchors)
+        moved = [*accumulate((character == "|" for character in text), initial=0)]
+        anchors = (
+            Anchor(a.href, a.start + moved[a.start], a.end + moved[a.end], a.wiki)
+            for a in self.anchors
+        )
+        return LinkedText(text.replace("|", "\\|"), tuple(anchors))
+
 
 class TextBuilder:
     """Builds a ``LinkedText``."""

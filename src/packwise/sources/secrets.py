@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from math import log2
 
 _NAMES = re.compile(
@@ -41,20 +42,39 @@ _PLACEHOLDER = re.compile(
     r"|abcdef|qwerty|012345|123456"
 )
 _LEAST_BITS = {"key": 4.5, "token": 3.0}
+_SMALL_PART = 0.01
+"""Of a text, for which the rest is worth reading: a manual that shows keys."""
+_MASK = "*"
 
 
 def secret_in(location: str, text: str) -> str:
     """What secret a document holds, in a few words; empty if none is seen."""
     if _NAMES.search(location):
         return "is named like a file of credentials"
+    return next((f"holds a {what}" for what, _ in _secrets(text)), "")
+
+
+def masked(location: str, text: str) -> str:
+    """The text with asterisks for its secrets, nothing else moved; empty if they are more than a
+    small part of it, or if it is named like credentials."""
+    if _NAMES.search(location):
+        return ""
+    characters = list(text)
+    for _, (start, end) in _secrets(text):
+        characters[start:end] = (c if c.isspace() else _MASK for c in text[start:end])
+    hidden = sum(map(str.__ne__, characters, text))
+    return "".join(characters) if hidden <= _SMALL_PART * len(text) else ""
+
+
+def _secrets(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """What each secret is, and where."""
     for key in _KEY.finditer(text):
         body = "".join(line for line in key["body"].split("\n") if ":" not in line)
         if "..." not in body and _bits("".join(body.split())) >= _LEAST_BITS["key"]:
-            return "holds a private key"
+            yield "private key", key.span("body")
     for token in _TOKENS.finditer(text) if any(sign in text for sign in _BEGINNINGS) else ():
         if not _PLACEHOLDER.search(token[0]) and _bits(token[0]) >= _LEAST_BITS["token"]:
-            return f"holds a token of {token.lastgroup}"
-    return ""
+            yield f"token of {token.lastgroup}", token.span()
 
 
 def _bits(text: str) -> float:

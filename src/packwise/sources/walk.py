@@ -14,15 +14,24 @@ from packwise.sources.readers import CREDENTIALS, SourceFile, reader_for, suffix
 from packwise.sources.secrets import secret_in
 from packwise.sources.source_items import Problem, reason_of
 
-_SPHINX_SITES = ({"searchindex.js"}, {"_static", "genindex.html", "search.html"})
-"""Names in the folder of a site made by Sphinx; its search index is not always published."""
-
-_BESIDE_SPHINX_PAGES = (
+_OF_SPHINX = (
     *("/_sources/", "/_static/", "/genindex*.html", "/search.html", "/py-modindex.html"),
     *("/_modules/", "/searchindex.js", "/objects.inv"),
 )
-"""What a site made by Sphinx holds beside its pages: their sources, listings of source
-code, which its pages link to, indexes, the theme."""
+_SITES = (
+    (("searchindex.js",), _OF_SPHINX),
+    # Its search index is not always published.
+    (("_static", "genindex.html", "search.html"), _OF_SPHINX),
+    (
+        ("index.html", "search/search_index.json"),
+        ("/search/", "/search.html", "/404.html", "/js/", "/assets/javascripts/"),
+    ),
+    (("doxygen.css",), ("/search/", "/*.js")),
+    (("book.js", "index.html"), ("/print.html", "/toc.html", "/*.js")),
+)
+"""What marks the folder of a site made by Sphinx, MkDocs, Doxygen or mdBook, and what such a site
+holds beside its pages: sources, listings of source code, search indexes, all pages in one, the
+theme and its scripts."""
 
 
 def readable(name: str) -> str:
@@ -85,8 +94,11 @@ class _Walker:
         if folder.id and not names.isdisjoint(("pyvenv.cfg", "pack.sqlite")):
             return []
         rules = folder.rules
-        if any(names.issuperset(site) for site in _SPHINX_SITES):
-            rules = rules.with_lines(_BESIDE_SPHINX_PAGES, folder.id)
+        for marks, beside in _SITES:
+            if all(mark.partition("/")[0] in names for mark in marks) and all(
+                (folder.path / mark).exists() for mark in marks
+            ):
+                rules = rules.with_lines(beside, folder.id)
         for name in FILES:
             if name in names:
                 rules = rules.with_lines(self._lines(folder.path / name), folder.id)
