@@ -90,6 +90,7 @@ def test_furniture_goes_inside_and_outside_the_content(read):
         'role="search"',
         'class="a toc b"',
         'class="sr-only"',
+        'class="viewcode-link"',
         'style="color: red; DISPLAY : none"',
     ],
 )
@@ -99,7 +100,14 @@ def test_what_a_reader_does_not_see_is_left_out(attribute, read):
 
 
 @pytest.mark.parametrize(
-    "attribute", ['aria-hidden="false"', 'role="note"', 'class="tocs"', 'style="display: block"']
+    "attribute",
+    [
+        'aria-hidden="false"',
+        'role="note"',
+        'class="tocs"',
+        'style="display: block"',
+        'role="tabpanel" hidden',
+    ],
 )
 def test_what_a_reader_sees_is_kept(attribute, read):
     assert read("html", page(f"<p>all <span {attribute}>of it</span></p>")).text == "all of it"

@@ -38,7 +38,7 @@ _DROPPED_ROLES = frozenset("navigation banner contentinfo search menu".split())
 _DROPPED_CLASSES = frozenset(
     "headerlink breadcrumb breadcrumbs navbar sidebar toc toctree-wrapper cookie-banner "
     "skip-link sr-only visually-hidden noprint linenos mw-editsection related sphinxsidebar "
-    "navheader navfooter nav-panel pagination".split()
+    "navheader navfooter nav-panel pagination viewcode-link".split()
 )
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd details div dl fieldset figcaption "
@@ -266,7 +266,7 @@ class _HtmlReader:
         if not given:
             return False
         return (
-            "hidden" in given
+            ("hidden" in given and given.get("role") != "tabpanel")
             or given.get("aria-hidden") == "true"
             or (given.get("role") or "") in _DROPPED_ROLES
             or not _DROPPED_CLASSES.isdisjoint((given.get("class") or "").split())

@@ -10,7 +10,7 @@ from itertools import chain
 from urllib.parse import unquote
 
 _PAGE_SUFFIXES = tuple(
-    ".md .markdown .rst .html .htm .txt .text .adoc .asciidoc .org .ipynb".split()
+    ".md .markdown .rst .html .htm .xhtml .shtml .txt .text .adoc .asciidoc .org .ipynb".split()
 )
 
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
@@ -140,7 +140,7 @@ def _spellings(path: str) -> Iterator[str]:
     """The files that a path which is no file may mean, the likeliest first."""
     stem, suffix = posixpath.splitext(path)
     yield from (path + page for page in _PAGE_SUFFIXES)
-    if suffix in (".html", ".htm"):
+    if suffix in (".html", ".htm", ".xhtml", ".shtml"):
         yield from (stem + page for page in _PAGE_SUFFIXES)
     yield from (index if path == "." else f"{path}/{index}" for index in _INDEXES)
 

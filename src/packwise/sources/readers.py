@@ -151,15 +151,15 @@ BUILT_IN = (
         (".md", ".markdown"),
         Reads.TEXT,
         "packwise.sources.markdown:read",
-        version="2",
+        version="3",
         lines=True,
     ),
     Reader(
         "html",
-        (".html", ".htm"),
+        (".html", ".htm", ".xhtml", ".shtml"),
         Reads.TEXT,
         "packwise.sources.html:read",
-        version="4",
+        version="5",
         lines=True,
     ),
     Reader(
