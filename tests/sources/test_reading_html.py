@@ -353,3 +353,10 @@ def test_empty_elements_of_xhtml_do_not_swallow_what_follows(opening, read, bloc
     body = "<body><p><a id='k'/>A key.<br/>It is brass.</p><div/><p>A <a href='b/'>box</a>.</p>"
     document = read("html", f"{head}{body}</body></html>")
     assert blocks(document) == [("text", "A key.\nIt is brass."), ("text", "A box.")]
+
+
+def test_the_name_of_its_file_says_nothing_about_an_image(read):
+    images = "<img src=a.png alt='_images/main-window.jpg'><img src=b.png alt='A red box'>"
+    assert read("html", page(f"<p>Seen: {images}.</p>")).text == "Seen: A red box."
+    text = "Seen: ![a/b.svg](a/b.svg)![A red box](c.png), as b.svg shows.\n"
+    assert read("markdown", text).text == "Seen: A red box, as b.svg shows."

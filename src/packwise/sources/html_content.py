@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from packwise.sources.linked_text import said_of_image
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -131,7 +133,7 @@ def is_in_box(node: LexborNode) -> bool:
 def shown_instead(image: LexborNode) -> str:
     """The text for an image, unless it is a few words in a figure with a caption, or the icon of a
     note."""
-    text = image.attributes.get("alt") or ""
+    text = said_of_image(image.attributes.get("alt") or "")
     if text.strip("[] ").lower() in _BOXES:
         return ""
     around = image.parent

@@ -12,6 +12,14 @@ _SPACES = re.compile(r"[ \t\n\r\f]+")
 _LINE_ENDS = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
 
 
+_IMAGE_FILE = re.compile(r"(?i)\S+\.(?:png|jpe?g|gif|svg|webp|bmp|ico|avif)")
+
+
+def said_of_image(text: str) -> str:
+    """The text that stands for an image; none where a generator wrote the name of its file."""
+    return "" if _IMAGE_FILE.fullmatch(text.strip()) else text
+
+
 def clean(text: str) -> str:
     """Text without control characters; half of a surrogate pair becomes U+FFFD."""
     if _UNWANTED.search(text) is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from packwise.sources import html
 from packwise.sources.document_builder import DocumentBuilder
-from packwise.sources.linked_text import LinkedText, TextBuilder
+from packwise.sources.linked_text import LinkedText, TextBuilder, said_of_image
 from packwise.sources.markdown_extensions import (
     DEFINITION,
     DROPPED,
@@ -289,8 +289,10 @@ class _MarkdownReader:
 
 def _write_inline(inline: TextBuilder, token: Token) -> None:
     match token.type:
-        case "text" | "code_inline" | "text_special" | "image":
+        case "text" | "code_inline" | "text_special":
             inline.write(token.content)
+        case "image":
+            inline.write(said_of_image(token.content))
         case "softbreak":
             inline.write_flowing(" ")
         case "hardbreak":
