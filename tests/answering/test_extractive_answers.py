@@ -26,7 +26,13 @@ from packwise.answering.blocks import (
     surroundings,
 )
 from packwise.answering.extractive import FIRST_PASSAGES, SURE, choose, extract, rendered
-from packwise.answering.named_rows import exact_row, named_rows, names_row, rows_asked_for
+from packwise.answering.named_rows import (
+    exact_row,
+    named_rows,
+    names_row,
+    row_described,
+    rows_asked_for,
+)
 from packwise.answering.short_answers import _fits, _whole_words, short_answer
 from packwise.answering.spans import Marks
 from packwise.chunking import chunk
@@ -802,6 +808,53 @@ def test_an_identifier_names_the_section_that_is_written_like_it(question, first
     assert opening.source.passage.section_path[-1] == first
     written_alike = Named.EXACTLY if first in question else Named.IN_OTHER_LETTERS
     assert opens_named_section(found.question, opening) is written_alike
+
+
+@pytest.mark.parametrize(
+    ("question", "begins"),
+    [
+        ("How can I close the lid of a box?", True),
+        ("How can I shut the lid of a box?", False),
+        ("What does close_lid do?", False),
+    ],
+)
+def test_a_section_that_the_question_names_in_words_is_told_from_its_beginning(question, begins):
+    between = "\n\n".join(f"The side of the lid has the number {n}." for n in range(40))
+    page = "# Boxes\n\n## How can I close the lid of a box?\n\nA lid has two sides.\n\n"
+    blocks = blocks_of(sources(read(f"{page}{between}\n\nPush it with a finger.\n")))
+    said = next(block for block in blocks if "Push" in block.text)
+    opening = next(block for block in blocks if block.text.startswith("A lid"))
+    assert opening is not said
+    both = tuple(RankedBlock(one, score) for one, score in ((said, 1.0), (opening, 0.1)))
+    shown = choose(RankedBlocks(weighted_question(question, blocks), "words", both), 0.95)
+    assert shown[0].text.startswith("A lid") is begins
+    assert any("Push it with a finger." in block.text for block in shown)
+
+
+@pytest.mark.parametrize(
+    ("question", "rows"),
+    [
+        ("What does the fork attribute of the java task do?", ["another process"]),
+        ("What does the fork attribute of the test task do?", ["each test apart"]),
+        ("What is the fork attribute of the copy task?", []),
+        ("How does one fork a task of java?", []),
+    ],
+)
+def test_the_row_of_an_attribute_that_a_question_names_comes_first(question, rows):
+    page = "# Manual\n\n"
+    for task, fork in (("Java", "another process"), ("Test", "each test apart")):
+        table = f"| Attribute | Task |\n|---|---|\n| dir | where |\n| fork | {fork} |\n"
+        page += f"## {task} task\n\n{table}\n"
+    page += "## Loading\n\nA task of java may fork, a copy task does not have the attribute.\n"
+    blocks = blocks_of(sources(read(page)))
+    asked = weighted_question(question, blocks)
+    found = row_described([block.source for block in blocks], asked)
+    assert [row.text for row in found] == [f"fork | {said}" for said in rows]
+    said = next(block for block in blocks if "does not have" in block.text)
+    others = [block for block in blocks if block is not said]
+    ranked = (RankedBlock(said, 1.0), *(RankedBlock(one, -9.0) for one in others))
+    first = choose(RankedBlocks(asked, "words", ranked), 0.95)[0]
+    assert first.text == (found[0].text if rows else said.text)
 
 
 @pytest.mark.parametrize(

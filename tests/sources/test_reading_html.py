@@ -124,6 +124,25 @@ def test_a_main_element_without_text_is_not_trusted(read):
     assert read("html", two).text == "text"
 
 
+@pytest.mark.parametrize(
+    ("title", "above", "begins"),
+    [
+        ("lid(1)", "<h1>lid(1) Manual Page</h1><h2>NAME</h2><p>lid - close a box</p>", "NAME"),
+        ("The lid", "<h1>The lid</h1><p>Ada L., 2020</p>", "Ada L."),
+        ("lid - The box site", "<h1>The box site</h1><p>All about boxes.</p>", "A box"),
+        ("Lids", "<h1>Lids</h1><ul><li><a href=a>Home</a><li><a href=b>News</a></ul>", "A box"),
+        ("Lids", "<h1>Lids</h1><h1>Boxes</h1><p>A hut.</p>", "A box"),
+        ("", "<h1>Lids</h1><p>A hut.</p>", "A box"),
+    ],
+)
+def test_what_stands_above_the_content_with_its_title_is_read(title, above, begins, read):
+    told = "<p>A box has a lid.</p>" * 9
+    body = f"<div id=header><div>{above}</div></div><div id=content><h2>Use</h2>{told}</div>"
+    text = read("html", page(body, f"<title>{title}</title>")).text
+    assert text.removeprefix("Use").lstrip().startswith(begins)
+    assert text.count("A box has a lid.") == 9
+
+
 def test_a_table_for_layout_is_read_as_text(read, blocks):
     nested = "<table><tr><td><h2>H</h2><table><tr><td>a<td>b</table></td></tr></table>"
     document = read("html", page(nested))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import (
+    Named,
     RankedBlocks,
     answer_probability,
     has_words_of_question,
@@ -34,6 +35,7 @@ from packwise.answering.named_rows import (
     exact_row,
     named_rows,
     names_row,
+    row_described,
     rows_asked_for,
 )
 from packwise.answering.short_answers import ShortAnswer, is_worth_showing, short_answer
@@ -167,9 +169,11 @@ def choose(ranked: RankedBlocks, probability: float, most: int = MOST_BLOCKS) ->
     opening = _named_opening(ranked)
     if opening is not None:
         chosen = [opening, *(one for one in chosen if not _is_said(one, opening))]
-    if not table:
-        sources = {one.block.source.marker: one.block.source for one in ranked.blocks}
+    sources = {one.block.source.marker: one.block.source for one in ranked.blocks}
+    rows = row_described(sources.values(), ranked.question)
+    if not rows and not table:
         rows = rows_asked_for(sources.values(), question, 1 if probability < LIKELY else 2)
+    if rows:
         chosen = [*rows, *(one for one in chosen if not any(_is_said(one, row) for row in rows))]
     for one in ranked.blocks[1:]:
         if len(chosen) >= most or math.exp(one.score - best.score) < least:
@@ -213,11 +217,11 @@ def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
     if not how:
         return None
     passage, other = opening.source.passage, best.source.passage
-    same = (passage.document, passage.section_path) == (other.document, other.section_path)
-    if same or (
-        not identifiers(ranked.question.text)
-        and _rarest_word(ranked.question, other) > _rarest_word(ranked.question, passage)
-    ):
+    if (passage.document, passage.section_path) == (other.document, other.section_path):
+        return opening if how is Named.IN_WORDS else None
+    if not identifiers(ranked.question.text) and _rarest_word(
+        ranked.question, other
+    ) > _rarest_word(ranked.question, passage):
         return None
     return opening
 

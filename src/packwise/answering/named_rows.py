@@ -12,7 +12,8 @@ from itertools import zip_longest
 from packwise.answering.blocks import AnswerBlock, PartKind, SourcePassage, answer_blocks
 from packwise.documents import cells_of
 from packwise.language.analyzer import terms
-from packwise.language.identifiers import QUOTES, identifiers
+from packwise.language.identifiers import QUOTES, identifiers, plain_identifiers
+from packwise.language.questions import ParsedQuestion
 
 LONG_TABLE = 6
 MOST_NAMED = 3
@@ -134,6 +135,26 @@ def rows_asked_for(
             rows = [part for part, cells in named if cells == most]
             return rows if len(rows) <= MOST_NAMED else []
     return []
+
+
+def row_described(sources: Iterable[SourcePassage], question: ParsedQuestion) -> list[AnswerBlock]:
+    """The row about an option or an attribute of which the question says that it is one ("the
+    fork attribute of the java task"): its first cell is written alike, and the heading and the
+    column names above have most of the question's other words, more than those of other rows."""
+    meant = plain_identifiers(question.text)
+    best: list[AnswerBlock] = []
+    most = 0.0
+    for part in (part for one in sources if meant for part in answer_blocks(one)):
+        name = cells_of(part.text)[0].strip().strip(QUOTES)
+        if part.kind is not PartKind.ROW or name not in meant:
+            continue
+        passage = part.source.passage
+        others = question.weights.keys() - set(terms(name, passage.lang))
+        said = others & set(terms(f"{passage.heading}\n{part.above}", passage.lang))
+        share = sum(question.weights[term] for term in said)
+        if share > max(most, sum(question.weights[term] for term in others) / 2):
+            best, most = [part], share
+    return best
 
 
 def names_row(sources: Iterable[SourcePassage], question: str) -> bool:

@@ -21,6 +21,7 @@ from packwise.sources.html_content import (
     is_place_number,
     may_be_navigation,
     shown_instead,
+    title_above,
 )
 from packwise.sources.html_parser import parse
 from packwise.sources.linked_text import LinkedText, TextBuilder
@@ -86,6 +87,8 @@ def read(builder: DocumentBuilder, source: str) -> None:
         _read_head(page, builder)
         content = content_of(page)
         if content is not None and not is_index(builder.fallback_title, content):
+            if above := title_above(page, content, builder.fallback_title):
+                _HtmlReader(builder, inside=True).read(above)
             _HtmlReader(builder, inside=content.tag != "body").read(content)
 
 

@@ -54,6 +54,23 @@ def content_of(page: LexborHTMLParser) -> LexborNode | None:
     return body
 
 
+def title_above(page: LexborHTMLParser, content: LexborNode, title: str) -> LexborNode | None:
+    """What stands above the content with the only main heading, if that is the title of the page:
+    AsciiDoc says there what a command does."""
+    headings = page.css("h1")
+    if len(headings) != 1 or not title or content.parent is None:
+        return None
+    node = headings[0]
+    if not " ".join(node.text().split()).startswith(title):
+        return None
+    for _ in range(_FIGURE_DEPTH):
+        if node.parent is None or node.parent == content.parent:
+            break
+        node = node.parent
+    above = node.parent == content.parent and node != content
+    return node if above and not is_navigation(node) else None
+
+
 def may_be_navigation(node: LexborNode) -> bool:
     """Whether an element is named like navigation."""
     named = f"{node.attributes.get('class') or ''} {node.attributes.get('id') or ''}"
