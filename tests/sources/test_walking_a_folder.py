@@ -246,7 +246,12 @@ def test_a_site_made_by_sphinx_is_read_without_its_sources_and_lists_of_links(fo
     ("marks", "beside"),
     [
         (["search/search_index.json"], ["404.html", "js/base.js", "search/main.js"]),
-        (["doxygen.css"], ["menu.js", "search/all_0.js"]),
+        (["doxygen.css"], ["menu.js", "search/all_0.js", "box_8h_source.html", "functions_b.html"]),
+        (
+            ["element-list", "help-doc.html"],
+            ["a/class-use/Box.html", "index-all.html", "script.js"],
+        ),
+        (["package-list", "help-doc.html"], ["a/b/package-use.html", "src-html/a/Box.html"]),
         (["book.js"], ["print.html", "toc.html", "theme.js"]),
     ],
 )

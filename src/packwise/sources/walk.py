@@ -18,6 +18,16 @@ _OF_SPHINX = (
     *("/_sources/", "/_static/", "/genindex*.html", "/search.html", "/py-modindex.html"),
     *("/_modules/", "/searchindex.js", "/objects.inv"),
 )
+_OF_DOXYGEN = (
+    *("/search/", "/*.js", "/*_source.html", "/*-members.html", "/functions*.html"),
+    *("/globals*.html", "/namespacemembers*.html", "/dir_*.html", "/annotated.html"),
+    *("/classes.html", "/files.html", "/hierarchy.html", "/inherits.html", "/graph_legend.html"),
+)
+_OF_JAVADOC = (
+    *("/src-html/", "class-use/", "package-tree.html", "package-use.html", "/overview-tree.html"),
+    *("/allclasses*.html", "/allpackages-index.html", "/index-all.html", "/index-files/"),
+    *("/help-doc.html", "/search.html", "/script-dir/", "/jquery/", "/*.js"),
+)
 _SITES = (
     (("searchindex.js",), _OF_SPHINX),
     # Its search index is not always published.
@@ -26,12 +36,14 @@ _SITES = (
         ("index.html", "search/search_index.json"),
         ("/search/", "/search.html", "/404.html", "/js/", "/assets/javascripts/"),
     ),
-    (("doxygen.css",), ("/search/", "/*.js")),
+    (("doxygen.css",), _OF_DOXYGEN),
+    (("element-list", "help-doc.html"), _OF_JAVADOC),
+    (("package-list", "help-doc.html"), _OF_JAVADOC),
     (("book.js", "index.html"), ("/print.html", "/toc.html", "/*.js")),
 )
-"""What marks the folder of a site made by Sphinx, MkDocs, Doxygen or mdBook, and what such a site
-holds beside its pages: sources, listings of source code, search indexes, all pages in one, the
-theme and its scripts."""
+"""What marks the folder of a site made by Sphinx, MkDocs, Doxygen, Javadoc or mdBook, and what such
+a site holds beside its pages: sources, listings of source code, indexes, lists of names, all pages
+in one, the theme and its scripts."""
 
 
 def readable(name: str) -> str:
