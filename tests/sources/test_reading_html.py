@@ -379,3 +379,42 @@ def test_the_name_of_its_file_says_nothing_about_an_image(read):
     assert read("html", page(f"<p>Seen: {images}.</p>")).text == "Seen: A red box."
     text = "Seen: ![a/b.svg](a/b.svg)![A red box](c.png), as b.svg shows.\n"
     assert read("markdown", text).text == "Seen: A red box, as b.svg shows."
+
+
+def test_what_doxygen_writes_as_rows_and_tables_is_code(read, blocks):
+    body = (
+        "<div id=top><div id=titlearea><table><tr><td>Boxes 1.0</td></tr></table></div></div>"
+        "<div class=contents><p>Open it:</p><div class=fragment>"
+        "<div class=line><a class=lineno>1</a>Box box;</div>"
+        "<div class=line>&#160; box.<a href=o.html>open</a>();</div>"
+        "<div class=ttc><div class=ttname>Box::open</div></div></div>"
+        "<h2 class=memtitle>open()</h2><table class=memname><tr><td>void Box::open </td><td>(</td>"
+        "<td>Key&#160;</td><td><em>key</em></td><td>)</td></tr></table><p>Opens it.</p>"
+        "<table class=memberdecls><tr><td><h2>Sizes</h2></td></tr><tr class='memitem:a'>"
+        "<td>int </td><td>size () const</td></tr><tr class='memdesc:a'><td></td><td>How many.</td>"
+        "</tr></table></div><div id=nav-path class=navpath><ul><li>box.h</li></ul></div>"
+    )
+    assert blocks(read("html", page(body))) == [
+        ("text", "Open it:"),
+        ("code", "Box box;\n  box.open();"),
+        ("code", "void Box::open (Key key)"),
+        ("text", "Opens it."),
+        ("code", "int size () const"),
+        ("text", "How many."),
+    ]
+
+
+def test_items_with_headings_are_sections(read, blocks):
+    body = (
+        "<h2>Methods</h2><ul><li><section><h3>open</h3><p>Opens it.<ul><li>fast<li>slow</ul>"
+        "</section></li><li><section><h3>close</h3><p>Closes it.</section></li></ul>"
+        "<ol><li>end</ol>"
+    )
+    document = read("html", page(body))
+    assert [section.path[-1] for section in document.sections] == ["Methods", "open", "close"]
+    assert blocks(document) == [
+        ("text", "Opens it."),
+        ("list", "- fast\n- slow"),
+        ("text", "Closes it."),
+        ("list", "1. end"),
+    ]

@@ -39,8 +39,9 @@ _DROPPED_ROLES = frozenset("navigation banner contentinfo search menu".split())
 _DROPPED_CLASSES = frozenset(
     "headerlink breadcrumb breadcrumbs navbar sidebar toc toctree-wrapper cookie-banner "
     "skip-link sr-only visually-hidden noprint linenos mw-editsection related sphinxsidebar "
-    "navheader navfooter nav-panel pagination viewcode-link".split()
+    "navheader navfooter nav-panel pagination viewcode-link navpath ttc".split()
 )
+_DROPPED_IDS = frozenset(("titlearea",))
 _BLOCKS = frozenset(
     "address article aside blockquote body caption center dd details div dl fieldset figcaption "
     "figure footer form header hgroup hr html legend main p section summary table tbody td tfoot "
@@ -63,6 +64,7 @@ _AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
 _WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
+_SECTIONS_AS_ITEMS = "li > section, li > h2, li > h3, li > h4"
 _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
@@ -187,6 +189,7 @@ class _HtmlReader:
         self._heading = 0
         self._after_term = False
         self._add: Callable[[LinkedText], None] = builder.paragraph
+        self._lists: list[bool] = []
         self._rows: list[list[LinkedText]] | None = None
         self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], None]] = {
@@ -247,6 +250,10 @@ class _HtmlReader:
             return False
         if tag in _SECTIONING:
             self._inside += 1
+        if code := self._code_of_doxygen(tag, node):
+            self._flush()
+            self._builder.code(code)
+            return False
         if enter := self._enters.get(tag):
             enter(node)
         return tag not in _WITHOUT_CHILDREN
@@ -273,6 +280,7 @@ class _HtmlReader:
             or given.get("aria-hidden") == "true"
             or (given.get("role") or "") in _DROPPED_ROLES
             or not _DROPPED_CLASSES.isdisjoint((given.get("class") or "").split())
+            or given.get("id") in _DROPPED_IDS
             or _HIDDEN_STYLE.search(given.get("style") or "") is not None
             or self._is_navigation(node)
         )
@@ -282,6 +290,19 @@ class _HtmlReader:
             return False
         self._checked += 1
         return is_navigation(node)
+
+    def _code_of_doxygen(self, tag: str, node: LexborNode) -> str:
+        """The code that Doxygen writes as a row of elements, or a signature as a table or a row."""
+        if self._cell is not None or tag not in ("div", "table", "tr"):
+            return ""
+        classes = _classes(node)
+        if tag == "div" and "fragment" in classes:
+            for shown in node.css(".ttc, .lineno"):
+                shown.decompose()
+            return "\n".join(line.text().replace("\xa0", " ") for line in node.css("div.line"))
+        declared = tag == "tr" and any(name.startswith("memitem:") for name in classes)
+        signed = declared or (tag == "table" and "memname" in classes)
+        return " ".join(node.text().split()) if signed else ""
 
     @property
     def _text(self) -> TextBuilder:
@@ -357,8 +378,11 @@ class _HtmlReader:
             self._builder.heading(level, self._inline.finish())
 
     def _enter_list(self, node: LexborNode) -> None:
+        # Items with headings are sections: the methods of a class, cards.
+        self._lists.append(self._cell is None and node.css_first(_SECTIONS_AS_ITEMS) is None)
         if self._cell is None:
             self._flush()
+        if self._lists[-1]:
             start = node.attributes.get("start") or ""
             number = int(start) if _NUMBER.fullmatch(start) else 1
             self._builder.open_list(ordered=node.tag == "ol", start=number)
@@ -366,12 +390,14 @@ class _HtmlReader:
     def _leave_list(self) -> None:
         if self._cell is None:
             self._flush()
+        if self._lists.pop():
             self._builder.close_list()
 
     def _at_item(self, change: Callable[[], None]) -> None:
         if self._cell is None:
             self._flush()
-            change()
+            if self._lists and self._lists[-1]:
+                change()
         else:
             self._break()
 

@@ -19,7 +19,7 @@ _OF_SPHINX = (
     *("/_modules/", "/searchindex.js", "/objects.inv"),
 )
 _OF_DOXYGEN = (
-    *("/search/", "/*.js", "/*_source.html", "/*-members.html", "/functions*.html"),
+    *("/search/", "/*.js", "/*_source.html", "/*_8md.html", "/*-members.html", "/functions*.html"),
     *("/globals*.html", "/namespacemembers*.html", "/dir_*.html", "/annotated.html"),
     *("/classes.html", "/files.html", "/hierarchy.html", "/inherits.html", "/graph_legend.html"),
 )
