@@ -83,6 +83,31 @@ def test_the_steps_are_on_record_in_their_order(library):
     assert names[-2:] == ["extract", "knowledge"]
 
 
+class CountingEmbedder:
+    """An embedder that writes down what it is asked to embed."""
+
+    def __init__(self, embedder):
+        self.embedder, self.asked = embedder, []
+
+    def __getattr__(self, name):
+        return getattr(self.embedder, name)
+
+    def embed_query(self, text):
+        self.asked.append(text)
+        return self.embedder.embed_query(text)
+
+
+def test_a_question_is_embedded_once(library, tmp_path):
+    (tmp_path / "lids.md").write_text("# Lids\n\nA lid is closed by [two hooks](hooks.md).\n")
+    (tmp_path / "hooks.md").write_text("# Hooks\n\nThe hooks of a lid are made of brass.\n")
+    packwise.build([str(tmp_path)], str(tmp_path / "pack"))
+    counting = CountingEmbedder(library.embedder)
+    with Library(open_store(str(tmp_path / "pack")), embedder=counting) as opened:
+        # One article, so that the linked one is looked at.
+        opened.ask("How is a lid closed?", max_results=1)
+    assert counting.asked == ["How is a lid closed?"]
+
+
 def test_the_answer_as_a_dictionary_is_plain_json(library):
     found = library.ask(ON_TOPIC).as_dict()
     seed = ["answer", "sources", "entities", "facts", "cypher_query", "query_type", "token_usage"]

@@ -42,6 +42,10 @@ passages, up to ``_OF_A_PASSAGE`` of each. Twice as many found 2 more of 866 ans
 JUDGED_CHARACTERS = 400
 _OF_A_PASSAGE = (4, 2, 1)
 
+_SHOWN_BY_WORDS = (
+    *(AnswerKind.TIME, AnswerKind.NUMBER, AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.REASON),
+    AnswerKind.DEFINITION,
+)
 _PROSE = (PartKind.TEXT, PartKind.ITEM)
 _OF_THE_BEST = (
     *("covered", "covered near", "unmet", "judge", "passage", "far", "suits"),
@@ -277,7 +281,6 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
     above = set(terms(block.above if block.kind in _PROSE else block.before, lang)) - own
     heading = set(terms(source.passage.heading, lang)) - own - above
     rarest = max(question.weights, key=question.weights.__getitem__, default="")
-    words = words_of(text[:_LONGEST], lang)
     kind = block.kind
     covered, near = _share(question, own), _share(question, above)
     found: dict[str, float] = {
@@ -292,7 +295,7 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
         "says nothing": float(all(term in question.weights for term in held)),
         "leads on": float(text.rstrip().endswith(("?", ":"))),
         "broken": float(text[:1].islower() and text[:2].isalpha()),
-        "suits": _suits(question, words),
+        "suits": _suits(question, text, lang),
         f"is {kind.value}": 1.0,
         **mismatches(question, text, own | above | heading),
     }
@@ -308,8 +311,12 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
     return found
 
 
-def _suits(question: ParsedQuestion, words: Sequence[Word]) -> float:
-    """Whether a text holds the kind of thing asked for, beyond the question's own words."""
+def _suits(question: ParsedQuestion, text: str, lang: str) -> float:
+    """Whether a text holds the kind of thing asked for, beyond the question's own words; half
+    where no kind shows in the words."""
+    if question.answer not in _SHOWN_BY_WORDS:
+        return 0.5
+    words = words_of(text[:_LONGEST], lang)
     fresh = [word for word in words[1:] if word.term not in question.weights]
     if question.answer is AnswerKind.TIME:
         held = any(
@@ -321,10 +328,8 @@ def _suits(question: ParsedQuestion, words: Sequence[Word]) -> float:
         held = any(word.kind is WordClass.NAME for word in fresh)
     elif question.answer is AnswerKind.REASON:
         held = any(word.lower in _REASONS for word in words)
-    elif question.answer is AnswerKind.DEFINITION:
-        held = _defines(question, words)
     else:
-        return 0.5
+        held = _defines(question, words)
     return 1.0 if held else 0.0
 
 

@@ -60,11 +60,12 @@ def choose(
                 store=tools.store,
                 embedder=tools.embedder(),
                 settings=tools.settings,
+                vector=ranking.vector,
                 where=options.where,
                 min_relevance=options.min_relevance,
                 max_sections=options.max_sections,
             )
-    candidates = _with_extra(tools, question, options, chosen.candidates)
+    candidates = _with_extra(tools, question, options, ranking, chosen.candidates)
     stage.note(
         articles=chosen.articles,
         passages=len(candidates),
@@ -75,14 +76,18 @@ def choose(
 
 
 def _with_extra(
-    tools: Tools, question: str, options: AnswerRequest, candidates: tuple[Candidate, ...]
+    tools: Tools,
+    question: str,
+    options: AnswerRequest,
+    ranking: Ranking,
+    candidates: tuple[Candidate, ...],
 ) -> tuple[Candidate, ...]:
     known = {hit.key for hit in candidates}
     keys = [key for key in dict.fromkeys(options.extra) if key not in known]
     if not keys:
         return candidates
     scorer = PassageScorer.of_question(
-        question, tools.store, tools.embedder(), tools.settings, options.where
+        question, tools.store, tools.embedder(), tools.settings, options.where, ranking.vector
     )
     # The caller asked for them: they rank with the best that search found, in their order.
     best = max((hit.scores.final for hit in candidates), default=1.0)

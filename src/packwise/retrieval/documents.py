@@ -14,7 +14,7 @@ from functools import partial
 from packwise.candidates import EVERYTHING, Candidate, Filter
 from packwise.documents import Passage
 from packwise.language.names import name_key
-from packwise.models.base import Embedder
+from packwise.models.base import Embedder, Vectors
 from packwise.retrieval.copies import DistinctPassages
 from packwise.retrieval.fusion import PassageScorer
 from packwise.settings import Settings
@@ -94,12 +94,13 @@ def with_linked(
     store: Store,
     embedder: Embedder,
     settings: Settings,
+    vector: Vectors | None = None,
     where: Filter = EVERYTHING,
     min_relevance: float = MIN_RELEVANCE,
     max_sections: int = MAX_SECTIONS,
 ) -> ChosenPassages:
     """The chosen passages, and behind them those of at most five linked articles with a
-    similarity of at least ``min_relevance``."""
+    similarity of at least ``min_relevance``. ``vector`` is that of the question, if it is known."""
     documents = list(dict.fromkeys(hit.passage.document for hit in chosen.candidates))
     linked = dict.fromkeys(link.target for _, link in store.links(documents) if link.target)
     targets = [
@@ -109,7 +110,7 @@ def with_linked(
     ]
     if not targets:
         return chosen
-    scorer = PassageScorer.of_question(question, store, embedder, settings, where)
+    scorer = PassageScorer.of_question(question, store, embedder, settings, where, vector)
     assert scorer.vector is not None
     among = replace(where, documents=tuple(targets[:MOST_LINKED]))
     search = partial(store.vector_search, scorer.vector, where=among)

@@ -245,14 +245,21 @@ class PassageScorer:
 
     @classmethod
     def of_question(
-        cls, question: str, store: Store, embedder: Embedder, settings: Settings, where: Filter
+        cls,
+        question: str,
+        store: Store,
+        embedder: Embedder,
+        settings: Settings,
+        where: Filter,
+        vector: Vectors | None = None,
     ) -> PassageScorer:
-        """A scorer with the configured weights of the legs."""
+        """A scorer with the configured weights of the legs; ``vector`` is that of the question,
+        if it is known."""
         terms = question_terms(question, store, where)
         return cls(
             store=store,
             similarity=embedder.similarity,
-            vector=embedder.embed_query(question),
+            vector=embedder.embed_query(question) if vector is None else vector,
             terms=terms,
             bound=bm25.bound(terms, visible_statistics(store, terms, where)) if terms else 0.0,
             weights=Weights(settings.vector_weight, settings.keyword_weight),

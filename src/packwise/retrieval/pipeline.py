@@ -206,8 +206,9 @@ class Pipeline:
         """The fused list with its confidence, and the probability that it holds the answer."""
         usual = self._settings.context_confidence_threshold
         threshold = usual if query.threshold is None else query.threshold
-        ranking = Ranking(query, tuple(hits), confidence(scores), threshold, trace)
-        if found.statistics is None or found.scorer.vector is None:
+        vector = found.scorer.vector
+        ranking = Ranking(query, tuple(hits), confidence(scores), threshold, trace, vector=vector)
+        if found.statistics is None or vector is None:
             return ranking
         lang = languages.language_of(query.text, self._store)
         if unread := self._unread(query.text):

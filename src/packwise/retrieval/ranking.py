@@ -8,6 +8,7 @@ from typing import Any
 
 from packwise.candidates import Candidate, Query, Results, Scores
 from packwise.language.untrusted import suspicions
+from packwise.models.base import Vectors
 from packwise.trace import Trace
 
 _SCORES = "vector similarity bm25 keyword combined rrf cross graph final".split()
@@ -20,7 +21,8 @@ class Ranking(Results[Candidate]):
     ``confidence`` is what the gate compares with ``threshold``: the ``probability`` that the
     list holds the answer if the store has its own calibration, else the best similarity.
     ``refused`` is set if a gated query failed; the hits are then those of fusion. ``signs`` are
-    the inputs of the probability; they are empty unless both legs ran.
+    the inputs of the probability; they are empty unless both legs ran. ``vector`` is that of the
+    question, if it was embedded.
     """
 
     query: Query
@@ -31,6 +33,7 @@ class Ranking(Results[Candidate]):
     refused: bool = False
     probability: float | None = None
     signs: Mapping[str, float] = field(default_factory=dict[str, float])
+    vector: Vectors | None = field(default=None, repr=False, compare=False)
 
     def results(self) -> tuple[Candidate, ...]:
         """The hits."""
