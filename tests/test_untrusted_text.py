@@ -3,6 +3,7 @@ is marked."""
 
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_what_no_one_sees_does_not_reach_a_model(hidden):
 )
 def test_emoji_and_other_scripts_stay_whole(text):
     assert clean(text) == text
+
+
+def test_of_all_characters_only_seen_and_composed_ones_stay():
+    seen_signs = set("\t\n\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2")
+    for character in map(chr, [*range(0xD800), *range(0xE000, 0x10000)]):
+        if unicodedata.category(character) in ("Cc", "Cf") and character not in seen_signs:
+            assert character not in clean(f"a{character}b")
+        assert unicodedata.is_normalized("NFC", clean(f"e{character}"))
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\n", "\u2028", "\u2029", "\x85"])

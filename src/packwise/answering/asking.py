@@ -45,6 +45,7 @@ from packwise.retrieval.documents import MAX_SECTIONS, NUM_DOCS, clamp_results
 from packwise.retrieval.expansion import expand, feedback_terms, hit_terms
 from packwise.retrieval.ranking import Ranking
 from packwise.stores import languages
+from packwise.stores.base import one_state
 from packwise.trace import Trace
 
 NOTHING = ExtractedAnswer()
@@ -109,7 +110,7 @@ class _AskRun:
             for hit in ranking.hits:
                 self._trace.drop(hit.passage.id, "gate", "below_threshold")
             return (yield from self._gated(model, refusal(ranking.hits), streaming))
-        with self._trace.stage("documents") as stage:
+        with self._trace.stage("documents") as stage, one_state(self._store):
             candidates = evidence.choose(
                 self._tools, self._full_question, self._options, ranking, stage
             )
@@ -376,7 +377,7 @@ class _AskRun:
         findings = len(self._options.findings)
         assert self._ranking is not None
         read = evidence.with_further_sections(candidates, self._ranking, self._options)
-        with self._trace.stage("extract") as stage:
+        with self._trace.stage("extract") as stage, one_state(self._store):
             found = self._read(evidence.sources(self._store, read, context, findings))
             stage.note(
                 blocks=[block.kind.value for block in found.blocks],
@@ -424,7 +425,7 @@ class _AskRun:
         entities: tuple[str, ...] = ()
         facts: tuple[str, ...] = ()
         if context is not None:
-            with self._trace.stage("knowledge"):
+            with self._trace.stage("knowledge"), one_state(self._store):
                 entities, facts = entities_and_facts(
                     context, candidates, self._store, cited, self._options.where
                 )

@@ -36,7 +36,7 @@ from packwise.models.base import TokenCounter
 from packwise.models.tokens import token_counter
 from packwise.reading.passage_reading import clauses_of
 from packwise.settings import Settings
-from packwise.stores.base import Store
+from packwise.stores.base import Store, one_state
 from packwise.stores.languages import language_of
 from packwise.trace import Trace
 
@@ -156,9 +156,10 @@ def pack(
 
     def pack_with(by: TokenCounter) -> Context:
         packing = _Packing(builder, store, by, settings, budget, policy)
-        if policy == "baseline":
-            return packing.by_characters(candidates)
-        return packing.by_policy(candidates, relevance_params)
+        with one_state(store):
+            if policy == "baseline":
+                return packing.by_characters(candidates)
+            return packing.by_policy(candidates, relevance_params)
 
     if counter is None and settings.token_counts == "api":
         return pack_by_api_count(pack_with, settings.tokenizer_model, budget)

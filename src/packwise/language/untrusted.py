@@ -26,7 +26,8 @@ _NEEDLESS = re.compile(
     "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+|(?<=[\u200c\u200d])[\u200c\u200d\ufe00-\ufe0f]+"
 )
 _LINE_ENDS = re.compile("\r\n?|[\x85\u2028\u2029]")
-_NOT_ASCII = re.compile("[^\t\n -~]")
+# Anything but ASCII, letters of European languages, dashes, quotes and the like.
+_UNUSUAL = re.compile("[^\t\n -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u203b\u20ac\u2122]")
 
 _NUMBER = r"\d{1,4}"
 # Markers stand apart: items[1] is an index. Code in backticks keeps its brackets.
@@ -122,7 +123,7 @@ _SMUGGLED = re.compile(
 def clean(text: str) -> str:
     """The text without lone surrogates and without characters that no one sees, its lines ended
     by line feeds."""
-    if not _NOT_ASCII.search(text):
+    if not _UNUSUAL.search(text):
         return text
     sound = text.encode("utf-8", "replace").decode("utf-8")
     seen = _HIDDEN.sub("", _LINE_ENDS.sub("\n", sound))
