@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packwise.language import analyzer, names, sentences, word_classes
+from packwise.language import analyzer, key_matcher, names, sentences, word_classes
 from packwise.language.analyzer import terms
+from packwise.language.detection import guess, has_english_words
 from packwise.language.entities import AliasIndex, facts_in
-from packwise.language.names import names_in
+from packwise.language.key_matcher import phrases
+from packwise.language.languages import languages
+from packwise.language.names import MOST_NAME_WORDS, can_be_named, names_in
 from packwise.language.sentences import sentence_spans
 from packwise.language.word_classes import find_features
 from packwise.language.words import count_words, word_count, words
@@ -101,3 +104,26 @@ def test_names_on_one_line_are_those_of_the_whole_text(text):
 )
 def test_a_sentence_without_the_words_of_a_definition_is_no_fact(text, subjects):
     assert [fact.subject for fact in facts_in(text)] == subjects
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(_TEXTS, st.text("aA1' \u2019\ufb01\u00e9", max_size=20)))
+def test_phrases_are_the_runs_of_words_that_can_be_named(text):
+    words = key_matcher._Words(text).keys[:64]
+    runs = [
+        " ".join(words[at : at + length])
+        for length in range(MOST_NAME_WORDS, 0, -1)
+        for at in range(len(words) - length + 1)
+    ]
+    assert phrases(text) == [run for run in dict.fromkeys(runs) if can_be_named(run)]
+
+
+_FUNCTION_WORDS = sorted(word for row in languages().values() for word in row.stop_words)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from([*_FUNCTION_WORDS, "the", "when", "who", "of", "\u4e2d\u6587"])))
+def test_no_other_language_is_guessed_where_there_are_english_words(words):
+    question = " ".join(words)
+    if has_english_words(question):
+        assert guess(question) in ("", "en")

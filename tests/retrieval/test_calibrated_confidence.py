@@ -5,12 +5,15 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from packwise.agent import KnowledgeGraphAgent
 from packwise.candidates import Candidate, Scores
 from packwise.documents import Passage
 from packwise.errors import DataError
 from packwise.library import open_library
+from packwise.reading.passage_reading import stored_reading
 from packwise.retrieval.calibration import (
     CALIBRATION,
     SIGNS,
@@ -62,6 +65,28 @@ def test_words_count_together_where_the_best_sentence_of_a_passage_holds_them():
     assert apart["together_first"] == apart["together"] < apart["held"]
     assert apart["together_first"] < joined["together_first"] == joined["held"]
     assert joined["together_first"] < joined["together"] == joined["held_best"]
+
+
+_PARTS = st.lists(
+    st.sampled_from(
+        "Rollo swears|of Rollo.|Normans swear|fealty to|the Normans|others.|It came.|He swore. "
+        "|and then|? |\n\n- |\n- one|\n\n| | in 911 a.m. to Charles|Dr. Lee"
+        "|\n\n    swear(fealty)\n\n".split("|")
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_PARTS.map(" ".join), min_size=1, max_size=3))
+def test_a_stored_reading_changes_no_sign(texts):
+    hits = [hit(text) for text in texts]
+    stored = [
+        replace(one, passage=replace(one.passage, reading=stored_reading(one.passage)))
+        for one in hits
+    ]
+    question = "Whom did Rollo of the Normans swear fealty to in 911?"
+    assert read(question, *stored) == read(question, *hits)
 
 
 def test_every_sign_is_read_and_explained():

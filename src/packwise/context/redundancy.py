@@ -78,9 +78,12 @@ def _shared_units(entry: PoolEntry, units: int, other: PoolEntry) -> int:
             first = spans.pop()[0] if joined else mine.start + a
             spans.append((first, mine.start + b))
     shared = 0
+    first, last = (spans[0][0], spans[-1][1]) if spans else (0, 0)
     for unit, (a, b) in enumerate(other.reading.units):
         start, end = theirs.start + a, theirs.start + b
-        if any(first <= start and end <= last for first, last in spans):
+        # Most units are in no other passage.
+        inside = first <= start and end <= last
+        if inside and any(x <= start and end <= y for x, y in spans):
             # Offsets are trusted only as far as the texts agree.
             same = mine.text[start - mine.start : end - mine.start] == theirs.text[a:b]
             shared |= same << unit

@@ -172,6 +172,13 @@ def guess(question: str) -> str:
     return best[0] if clear else ""
 
 
+@lru_cache(maxsize=256)
+def has_english_words(question: str) -> bool:
+    """Whether a short text in Latin letters has function or question words of English: ``guess``,
+    which takes much longer, then finds no other language in it."""
+    return main_script(question) == "latin" and _votes(question, ["en"])["en"] > 0
+
+
 def _votes(question: str, codes: Iterable[str]) -> Counter[str]:
     """How many words of a question are function or question words of each language."""
     words = _WORD.findall(question.casefold())

@@ -17,6 +17,7 @@ from packwise.language.names import (
     Name,
     bare,
     can_be_named,
+    names_something,
     opens_sentence,
 )
 
@@ -68,12 +69,15 @@ def phrases(text: str, most_words: int = 64) -> list[str]:
     Only the first ``most_words`` words of the text are used.
     """
     words = _Words(text).keys[:most_words]
+    # As ``can_be_named`` says of each run, but a word is looked at once.
+    named = [0, *accumulate(bool(word) and names_something(word) for word in words)]
     runs = (
         " ".join(words[at : at + length])
-        for length in range(min(MOST_NAME_WORDS, len(words)), 0, -1)
+        for length in range(min(MOST_NAME_WORDS, len(words)), 1, -1)
         for at in range(len(words) - length + 1)
+        if named[at] < named[at + length]
     )
-    return [run for run in dict.fromkeys(runs) if can_be_named(run)]
+    return list(dict.fromkeys(chain(runs, filter(can_be_named, words))))
 
 
 class _Words:

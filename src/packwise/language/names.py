@@ -315,8 +315,13 @@ def can_be_named(key: str) -> bool:
         return False
     if " " in key:
         # A date ("may 1984") is not an entity, nor is a lone number with an article.
-        return any(not word.isdigit() and word not in CALENDAR for word in key.split())
+        return any(map(names_something, key.split()))
     return not (key.isdigit() or key in _NOT_NAMED)
+
+
+def names_something(word: str) -> bool:
+    """Whether a word within a key says more than a number or a date."""
+    return not word.isdigit() and word not in CALENDAR
 
 
 def _identifiers(text: str, masked: Sequence[tuple[int, int]]) -> Iterator[Name]:

@@ -73,6 +73,13 @@ class Reading:
     def all_features(self) -> Features:
         return reduce(or_, self.features, 0)
 
+    def units_with(self, wanted: Iterable[str]) -> list[Span]:
+        """The units that hold one of these index terms, once for each that they hold."""
+        hashes = frozenset(map(term_hash, wanted))
+        heading, *_ = ends = list(accumulate(self.term_counts))
+        places = (at for at, held in enumerate(self.terms.tolist()) if held in hashes)
+        return [self.units[bisect_right(ends, at) - 1] for at in places if at >= heading]
+
     def unit_terms(self) -> list[bytes]:
         """The terms of each unit as bytes: equal for units of the same words."""
         raw = self.terms.tobytes()
@@ -87,7 +94,7 @@ def whole_text(text: str) -> Reading:
 
 def reading_of(passage: Passage) -> Reading:
     """The reading of a passage: the stored one, else it is read now."""
-    stored = _decoded(passage)
+    stored = known_reading(passage)
     return stored or _read_passage(_heading(passage), passage.text, passage.lang, _blocks(passage))
 
 
@@ -98,7 +105,7 @@ def clauses_of(passage: Passage) -> Reading:
 
 def stored_reading(passage: Passage) -> str:
     """The reading of a passage in its stored form; empty where a number is too large for it."""
-    if _decoded(passage) is not None:
+    if known_reading(passage) is not None:
         return passage.reading
     units = read_units(passage.text, _blocks(passage))
     reading = _read(_heading(passage), passage.text, passage.lang, units)
@@ -126,9 +133,9 @@ def stored_reading(passage: Passage) -> str:
     return f"{READING_RULES}:{b2a_base64(raw, newline=False).decode()}"
 
 
-def _decoded(passage: Passage) -> Reading | None:
-    """The stored reading; ``None`` where it is another text's, or not as ``stored_reading``
-    makes them: a pack may come from someone else."""
+def known_reading(passage: Passage) -> Reading | None:
+    """The stored reading; ``None`` where there is none, it is another text's, or it is not as
+    ``stored_reading`` makes them: a pack may come from someone else."""
     rules, _, encoded = passage.reading.partition(":")
     if rules != READING_RULES:
         return None

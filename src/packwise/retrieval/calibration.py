@@ -15,7 +15,8 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
@@ -23,13 +24,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from packwise.candidates import Candidate, Scores
-from packwise.documents import content_hash
+from packwise.documents import Passage, content_hash
 from packwise.errors import DataError
 from packwise.language.analyzer import FUNCTION_WORDS, terms
 from packwise.language.compounds import parts
 from packwise.language.detection import is_paired, main_script
 from packwise.language.questions import QUESTION_TERMS, parse_question, question_words
 from packwise.language.sentences import sentence_spans
+from packwise.reading.passage_reading import known_reading
 from packwise.settings import data_folder
 from packwise.stores.base import StoreInfo, TermStatistics
 from packwise.stores.bm25 import idf
@@ -284,15 +286,15 @@ def _of_texts(
         return sum(value for term, value in shares.items() if term in held)
 
     for hit in hits:
-        spoken = hit.passage.lang
-        headings = terms(" ".join((hit.passage.doc_title, *hit.passage.section_path)), spoken)
+        passage, spoken = hit.passage, hit.passage.lang
+        headings = terms(" ".join((passage.doc_title, *passage.section_path)), spoken)
         above = frozenset(wanted.intersection(headings))
-        text = hit.passage.text[:_MOST_CHARACTERS]
+        text = passage.text[:_MOST_CHARACTERS]
         words: list[str] = []
         # Most sentences hold none of the words, and those that hold the same count as one.
         own: dict[frozenset[str], None] = {}
-        for start, end in sentence_spans(text):
-            held = terms(text[start:end], spoken)
+        for sentence in _sentences_with(wanted, text, passage):
+            held = [""] if sentence is None else terms(sentence, spoken)
             words += held
             own[above.union(wanted.intersection(held))] = None
         passages.append(above.union(*own))
@@ -313,6 +315,25 @@ def _of_texts(
         "names_missing_first": float(min(_MOST_MISSING, sum(n not in first for n in names))),
         "phrases": len(pairs) / max(1, len(asked_pairs)),
     }
+
+
+def _sentences_with(wanted: Iterable[str], text: str, passage: Passage) -> Iterator[str | None]:
+    """The sentences of a passage; ``None`` for those without any of the wanted terms, as far as its
+    stored reading tells."""
+    spans = sentence_spans(text)
+    reading = known_reading(passage)
+    if reading is None:
+        yield from (text[start:end] for start, end in spans)
+        return
+    past = [end for _, end in spans]
+    read = [False] * len(spans)
+    for start, end in reading.units_with(wanted):
+        at = bisect_right(past, start)
+        while at < len(spans) and spans[at][0] < end:
+            read[at] = True
+            at += 1
+    for (start, end), worth in zip(spans, read, strict=True):
+        yield text[start:end] if worth else None
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from packwise.candidates import EVERYTHING, Filter
 from packwise.language.analyzer import joined_verbs, terms
 from packwise.language.compounds import has_compounds, parts, splits
-from packwise.language.detection import guess, question_language
+from packwise.language.detection import guess, has_english_words, question_language
 from packwise.language.languages import language_name
 from packwise.models.table import languages_read
 from packwise.stores.base import Store, TermStatistics
@@ -47,6 +47,8 @@ def unread_language(question: str, store: Store, model: str) -> str:
         return ""
     lang = language_of(question, store).partition(" ")[0]
     if lang in read:
+        if "en" in read and has_english_words(question):
+            return ""
         lang = guess(question) or lang
     return "" if lang in read else lang
 
