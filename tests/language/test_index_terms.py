@@ -66,6 +66,23 @@ def test_an_identifier_is_a_term_of_its_own_beside_its_words(text, name):
     assert terms(name) == [t for t in found if t in terms(name)]
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("What does -A do?", ["-A"]),
+        ("with `-n`, --dry-run or (-x)", ["-n", "--dry-run", "-x"]),
+        ("-i/--ignore-case", ["-i", "--ignore-case"]),
+        ("[-q] --color=auto -std=c99 -1", ["-q", "--color", "-std", "-1"]),
+        ("grüße mit -a", ["-a"]),
+        ("%H is not %h, nor 100%d", ["%H", "%h"]),
+        (r"~U, \d and $@ $? $1", ["~U", r"\d", "$@", "$?", "$1"]),
+        ("-5 of -10 -1.5 re-read well--known - -- --- 5-a a@b $FOO ~/x &amp; %%", ["-5"]),
+    ],
+)
+def test_options_and_signs_before_a_letter_are_terms_as_they_are_written(text, names):
+    assert [term for term in terms(text) if not term[0].isalnum()] == names
+
+
 def test_the_words_of_an_identifier_match_it_too():
     assert {"os", "path", "join"} <= set(terms("os.path.join"))
 
@@ -79,7 +96,7 @@ def test_a_full_stop_between_sentences_makes_no_identifier():
     [
         ('"exact phrase"', ["exact", "phrase"]),
         ("title:secret", ["titl", "secret"]),
-        ("+must -never", ["must", "never"]),
+        ("+must -never", ["must", "never", "-never"]),
         ("wild* ca?d fuzzy~2", ["wild", "ca", "d", "fuzzi", "2"]),
         ("a AND (b OR NOT c)^2", ["b", "c", "2"]),
         ("x'; DROP TABLE passages; --", ["x", "drop", "tabl", "passag"]),
@@ -110,6 +127,9 @@ def test_an_endless_word_is_cut():
         "a." * 30_000,
         "a.1" * 20_000,
         "'" * 60_000,
+        "-" * 60_000,
+        "-a" * 30_000,
+        "%a" * 30_000,
     ],
     ids=lambda run: f"{run[:3]}...",
 )
@@ -128,7 +148,7 @@ def test_any_text_has_terms_that_are_clean_and_the_same_each_time(text):
     for term in found:
         assert term
         assert len(term) <= 64
-        assert term == term.casefold()
+        assert term == term.casefold() or not term[0].isalnum()
         assert not any(c.isspace() for c in term)
 
 

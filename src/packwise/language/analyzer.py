@@ -23,7 +23,7 @@ import Stemmer
 
 from packwise.language.languages import Language, language_for, script_of
 
-ANALYZER = "packwise-4"
+ANALYZER = "packwise-5"
 """Name of these rules; stores keep it and rebuild their keyword index when it changes."""
 
 STOP_WORDS = frozenset(
@@ -78,6 +78,12 @@ _CLUSTER = re.compile(CLUSTER)
 # once for each of its letters.
 _IDENTIFIER = re.compile(
     r"(?<!\w)(?:[^\W\d]\w*+(?:(?:\.|::|->)[^\W\d]\w*+)++|(?=[^\W_]*+_)(?=_*+[^\W_])\w++)"
+)
+# What is known by its signs: options, which are as rare as words as they are common as letters,
+# and formats, escapes and variables of one letter. Capitals make a difference.
+_SIGNED = re.compile(
+    r"(?<![\w-])-(?:[0-9](?![\w.,])|-?+[A-Za-z][\w-]*+)"
+    r"|(?<![\w%~\\$@&])[%~\\$@&](?:[A-Za-z0-9](?!\w)|(?<=\$)[@*#?!$])"
 )
 _MAX_LENGTH = 64
 _MOST_KNOWN = 1 << 20
@@ -150,7 +156,7 @@ def _token_terms(token: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...
         if word.isalnum():
             return (() if word in STOP_WORDS else (_english(word),)), ()
         words = (word for word in _PLAIN_WORD.findall(folded) if word not in STOP_WORDS)
-        return tuple(map(_english, words)), _identifiers(folded)
+        return tuple(map(_english, words)), _identifiers(folded, token)
     found = list[str]()
     folded = lower(token, lang)
     for at, part in enumerate(_UNSPACED.split(folded)):
@@ -159,11 +165,12 @@ def _token_terms(token: str, lang: str) -> tuple[tuple[str, ...], tuple[str, ...
         else:
             for word in _WORD.findall(part):
                 found.extend(_word_terms(word, lang))
-    return tuple(found), _identifiers(strip_accents(folded))
+    return tuple(found), _identifiers(strip_accents(folded), token)
 
 
-def _identifiers(folded: str) -> tuple[str, ...]:
-    return tuple(name[:_MAX_LENGTH] for name in _IDENTIFIER.findall(folded) if len(name) > 2)
+def _identifiers(folded: str, token: str) -> tuple[str, ...]:
+    names = (name for name in _IDENTIFIER.findall(folded) if len(name) > 2)
+    return tuple(name[:_MAX_LENGTH] for name in (*names, *_SIGNED.findall(token)))
 
 
 def joined_verbs(text: str) -> list[str]:
