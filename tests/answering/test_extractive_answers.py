@@ -689,6 +689,27 @@ specifies the default serialization value.
     assert not short.plausible
 
 
+def test_few_words_beside_a_table_that_answers_better_are_not_shown():
+    text = """# Exit codes
+
+If the converter completes successfully, it will return exit code 0.
+
+Nonzero exit codes have the following meanings:
+
+| Code | Error |
+| --- | --- |
+| 43 | ConverterPDFError |
+| 66 | ConverterMakePDFError |
+"""
+    question = "What exit code does the converter use when a PDF error occurs?"
+    found = ranked(question, sources(read(text)))
+    said = short_answer(found)
+    assert (found.blocks[0].block.kind, said.text, said.plausible) == (PartKind.TABLE, "0", False)
+    sentence = next(one for one in found.blocks if one.block.kind is PartKind.TEXT)
+    alone = short_answer(replace(found, blocks=(sentence,)))
+    assert (alone.text, alone.plausible) == ("0", True)
+
+
 @pytest.mark.parametrize(("asked", "number"), [("threads", "4"), ("connections", "1024")])
 def test_of_several_numbers_in_a_part_the_one_asked_for_is_the_short_answer(asked, number):
     """What the cross-encoder marks alone is another one; what stands around the numbers helps."""

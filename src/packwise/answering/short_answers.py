@@ -77,6 +77,8 @@ def short_answer(ranked: RankedBlocks, reader: SpanReader | None = None) -> Shor
         sure = best.text.rstrip().endswith(_PROSE_ENDS)
     else:
         sure = confidence >= _MARKED_CONFIDENT
+    # Few words beside a table, a list or code that answers better are not what it says.
+    sure = sure and ranked.blocks[0].block.kind in _SHORT
     return ShortAnswer(text, block, confidence, sure and _fits(ranked.question, text))
 
 
