@@ -1,7 +1,6 @@
 """What a pack's writer refuses, what it takes over, and how a pack changes its embedder."""
 
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 
@@ -198,32 +197,3 @@ def test_an_emptied_pack_takes_any_embedder(store):
     fill(store, [], **OTHER)
     fill(store, [make("note", "Text.")], **OTHER)
     assert store.info().dim == 8
-
-
-def test_calls_in_one_state_see_it_although_a_build_ends_meanwhile(store):
-    ((key, _),) = store.keyword_search(["more"], 10)
-    with store.one_state():
-        before = store.version()
-        with store.one_state(), create_or_open_pack(store.info().location) as other:
-            fill(other, [make("new", "Something new.")])
-        assert store.version() == before
-        assert [passage.document for passage in store.passages([key])] == ["more"]
-        assert keyword(store, "new") == []
-    assert store.version() != before
-    assert store.passages([key]) == [None]
-    assert len(keyword(store, "new")) == 1
-
-
-def test_one_state_is_that_of_one_thread(store):
-    with store.one_state(), ThreadPoolExecutor(max_workers=1) as pool:
-        with create_or_open_pack(store.info().location) as other:
-            fill(other, [make("new", "Something new.")])
-        assert pool.submit(store.version).result() != store.version()
-
-
-def test_a_state_ends_with_its_block_although_it_raises(store):
-    with pytest.raises(ValueError, match="stop"), store.one_state():
-        raise ValueError("stop")
-    with create_or_open_pack(store.info().location) as other:
-        fill(other, [make("new", "Something new.")])
-    assert len(keyword(store, "new")) == 1

@@ -6,8 +6,9 @@ has the same index terms and the same BM25 here as in a pack.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,9 +23,11 @@ from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader, integer
 from packwise.stores.languages import LanguageCounts
 from packwise.stores.lifecycle import BuildableStore
 from packwise.stores.locate import opened
+from packwise.stores.name_graph import NameGraph
 from packwise.stores.postgres.connections import Connection, PostgresPool
 from packwise.stores.postgres.knowledge import PostgresKnowledge
 from packwise.stores.postgres.migrations import load_sql, raw_sql
+from packwise.stores.postgres.names import PostgresNames
 from packwise.stores.postgres.rows import (
     PASSAGE_COLUMNS,
     PASSAGE_TABLES,
@@ -75,6 +78,9 @@ class PostgresStore(BuildableStore, KnowledgeReader):
     def __init__(self, url: str, *, pool_size: int = 8) -> None:
         self._pool = PostgresPool(url, size=pool_size, configure=_read_only)
         self._languages = LanguageCounts()
+        self._pinned = _Pinned()
+        # One connection stays free: a thread that holds one may wait for another thread's reads.
+        self._may_pin = threading.BoundedSemaphore(pool_size - 1) if pool_size > 1 else None
 
     @_reads
     def info(self, at: StoreSnapshot) -> StoreInfo:
@@ -242,6 +248,9 @@ class PostgresStore(BuildableStore, KnowledgeReader):
     def query_knowledge(self, read: Callable[[KnowledgeQueries], _T]) -> _T:
         return self._read(lambda connection, _: read(PostgresKnowledge(connection)))
 
+    def name_graph(self) -> NameGraph:
+        return PostgresNames(lambda query: self._read(lambda connection, _: query(connection)))
+
     def _writer(self, embedder: EmbedderIdentity, allow_mismatch: bool) -> PostgresWriter:
         return PostgresWriter(self._pool, embedder, allow_mismatch=allow_mismatch)
 
@@ -254,13 +263,66 @@ class PostgresStore(BuildableStore, KnowledgeReader):
             return bool(self.version())
         return False
 
+    @contextmanager
+    def one_state(self) -> Generator[None]:
+        """Read in one transaction, which also takes a third of the round trips. While most
+        connections are held like that, each call reads in its own, as outside the block."""
+        may_pin = self._may_pin
+        held = self._pinned.stack is not None
+        if held or may_pin is None or not may_pin.acquire(blocking=False):
+            yield
+            return
+        try:
+            self._pinned.stack = ExitStack()
+            yield
+        finally:
+            self._unpin()
+            may_pin.release()
+
+    def _unpin(self) -> None:
+        """End the transaction that this thread holds; nothing was written in it."""
+        import psycopg
+
+        stack, self._pinned.stack, self._pinned.at = self._pinned.stack, None, None
+        if stack is not None:
+            with suppress(psycopg.Error):
+                stack.close()
+
     def _read(self, query: Callable[[Connection, BuildState], _T]) -> _T:
+        if self._pinned.stack is not None:
+            import psycopg
+
+            try:
+                return query(*self._held(self._pinned.stack))
+            except psycopg.Error:
+                # What broke is done again by itself, with all that a lost connection asks for.
+                self._unpin()
+
         def in_transaction(connection: Connection) -> _T:
             path = self._pool.schema_path(connection)
             with connection.transaction():
                 return query(connection, finished_state(connection, self._pool.location, path))
 
         return self._pool.run(in_transaction)
+
+    def _held(self, stack: ExitStack) -> tuple[Connection, BuildState]:
+        """The connection that this thread holds, in a transaction, and the state it sees."""
+        if self._pinned.at is None:
+            connection = stack.enter_context(self._pool.lend())
+            path = self._pool.schema_path(connection)
+            stack.enter_context(connection.transaction())
+            self._pinned.at = (
+                connection,
+                finished_state(connection, self._pool.location, path),
+            )
+        return self._pinned.at
+
+
+class _Pinned(threading.local):
+    """What a thread holds until its block ends: the connection comes with the first read."""
+
+    stack: ExitStack | None = None
+    at: tuple[Connection, BuildState] | None = None
 
 
 def _passages(at: StoreSnapshot, condition: str, *values: Any) -> list[tuple[Key, Passage]]:
