@@ -67,3 +67,21 @@ def test_tabs_and_versions_of_myst_keep_their_labels(read, blocks):
         ("text", "Deprecated since version 3.0"),
         ("text", "Use lock."),
     ]
+
+
+def test_attributes_icons_and_objects_of_mkdocs_are_not_text(read, blocks):
+    text = (
+        "# Keys { #keys }\n\n::: keys.store.Key\n    options:\n      members:\n      - sign\n\n"
+        '## Sign ### {: #sign .wide title="a b" }\n\nSee [it](more.md){ .button target=_top } and '
+        "`#!toml keys = 1`{ .x } :material-key:.\n\n{: .wide }\n\n::: tip Faster\nUse a {1} card "
+        "or `{ .x }`.\n:::\n\n```text\n# a { #b }\n::: a.b\n    c\n```\n"
+    )
+    document = read("markdown", text, among=("more.md",))
+    assert document.title == "Keys"
+    assert [section.path for section in document.sections] == [("Sign",)]
+    assert blocks(document) == [
+        ("text", "See it and keys = 1 ."),
+        ("text", "Tip: Faster"),
+        ("text", "Use a {1} card or { .x }."),
+        ("code", "# a { #b }\n::: a.b\n    c"),
+    ]

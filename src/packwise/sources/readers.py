@@ -151,7 +151,7 @@ BUILT_IN = (
         (".md", ".markdown"),
         Reads.TEXT,
         "packwise.sources.markdown:read",
-        version="3",
+        version="4",
         lines=True,
     ),
     Reader(
