@@ -159,7 +159,7 @@ BUILT_IN = (
         (".html", ".htm", ".xhtml", ".shtml"),
         Reads.TEXT,
         "packwise.sources.html:read",
-        version="5",
+        version="6",
         lines=True,
     ),
     Reader(
