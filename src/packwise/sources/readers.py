@@ -248,7 +248,7 @@ BUILT_IN = (
         Reads.FILE,
         "packwise.sources.man_pages:read",
         accepts="packwise.sources.man_pages:is_manual",
-        version="2",
+        version="3",
     ),
     Reader(
         "python",
