@@ -378,6 +378,14 @@ def test_a_bold_line_below_a_target_of_links_may_be_a_sentence(read):
     assert [section.path for section in document.sections] == [()]
 
 
+def test_a_large_drawing_does_not_make_a_page_plain_text(read):
+    paths = "<path d=M0 />" * 5000
+    drawing = f"<svg>{paths}<text>lid</text></svg>"
+    document = read("html", page(f"<h1>Boxes</h1>{drawing}<h2>Lids</h2><p>A lid closes.</p>"))
+    assert (document.title, document.text) == ("Boxes", "Lids\n\nA lid closes.")
+    assert [section.path for section in document.sections] == [("Lids",)]
+
+
 def test_classes_of_paragraphs_mean_headings_and_code(read, blocks):
     body = "<h1>Boxes</h1><p class=MsoHeading2>Keys</p><p>A key is brass.</p>"
     body += "<p class=code>make key<br>make lock</p>"
