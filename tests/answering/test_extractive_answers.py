@@ -768,6 +768,26 @@ def test_the_section_that_a_question_names_answers_from_its_beginning(heading, q
     assert any("pass to box_hit" in block.text for block in shown)
 
 
+@pytest.mark.parametrize("heading", ["(5) BOX_FULL", "2.1. BOX_FULL", "BOX_FULL"])
+@pytest.mark.parametrize(
+    ("question", "begins"),
+    [
+        ("What does BOX_FULL mean?", True),
+        ("What is the BOX_FULL code?", True),
+        ("What does BOX_FULL say about the second lid of a box?", False),
+    ],
+)
+def test_what_a_name_means_is_told_from_the_beginning_of_its_section(heading, question, begins):
+    between = "\n\n".join(f"The side of the lid has the number {n}." for n in range(40))
+    page = f"# Codes\n\n## {heading}\n\nThe lid could not be closed.\n\n{between}\n\n"
+    blocks = blocks_of(sources(read(f"{page}BOX_FULL is given for the second lid too.\n")))
+    said = next(block for block in blocks if "second" in block.text)
+    opening = next(block for block in blocks if block.text.startswith("The lid could"))
+    both = tuple(RankedBlock(one, score) for one, score in ((said, 1.0), (opening, 0.1)))
+    shown = choose(RankedBlocks(weighted_question(question, blocks), "words", both), 0.95)
+    assert shown[0].text.startswith("The lid could") is begins
+
+
 def test_code_after_the_name_of_what_is_described_begins_on_its_own_line():
     code = "```\nfill [-n count] [array]\n```"
     page = f"# Shell\n\n## fill\n\nfill\n\n{code}\n\nRead lines into an array.\n"

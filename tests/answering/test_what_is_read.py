@@ -112,3 +112,18 @@ def test_more_than_three_sections_of_a_manual_in_one_file_are_read(tmp_path):
         assert len(read) > 5
         assert {hit.passage.document for hit in read} == {"manual.md"}
         assert told in library.ask(question, max_results=1, synthesis=False).text
+
+
+def test_a_further_section_is_read_before_a_worse_passage_of_another_article(tmp_path):
+    tools = "\n\n".join(
+        f"## Tool {n}\n\nThis tool compares two sorted boxes, box by box.\n" for n in range(5)
+    )
+    (tmp_path / "manual.md").write_text(f"# Tools\n\n{tools}")
+    (tmp_path / "other.md").write_text("# Boxes\n\nA box was sorted by hand in another place.\n")
+    packwise.build([str(tmp_path / "manual.md"), str(tmp_path / "other.md")], str(tmp_path / "p"))
+    with packwise.open(tmp_path / "p") as library:
+        ranking = library.search("How do I compare two sorted boxes box by box?", k=30)
+        chosen = best_articles(ranking.hits).candidates
+        assert [hit.passage.document for hit in chosen] == [*["manual.md"] * 3, "other.md"]
+        read = with_further_sections(chosen, ranking, AnswerRequest())
+    assert [hit.passage.document for hit in read] == [*["manual.md"] * 5, "other.md"]

@@ -57,6 +57,8 @@ _NAMING_WORDS = 3
 """Words of a question, at least, that name a section if all are in its heading."""
 _NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
+_NUMBERED = re.compile(r"\(?\d+(?:\.\d+)*[.)]*\s+(?=\S)")
+"""The number of a heading, which is no part of the name: ``(5) SQLITE_BUSY``."""
 _ASKER = frozenset("i me my we our you your can".split())
 """Words about who asks, which no answer repeats."""
 _USUAL_TERMS = 8
@@ -165,7 +167,8 @@ def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> Named:
     if block.start or not path:
         return Named.NOT
     asked = identifiers(question.text)
-    names = {name.strip(QUOTES) for name in (path[-1], *_NAMES.split(path[-1]))} - {""}
+    heading = path[-1][number.end() :] if (number := _NUMBERED.match(path[-1])) else path[-1]
+    names = {name.strip(QUOTES) for name in (heading, *_NAMES.split(heading))} - {""}
     if (asked | plain_identifiers(question.text)) & names:
         return Named.EXACTLY
     if {name.lower() for name in asked} & {name.lower() for name in names}:

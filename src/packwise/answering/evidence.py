@@ -99,14 +99,15 @@ def _with_extra(
 def with_further_sections(
     candidates: Sequence[Candidate], ranking: Ranking, options: AnswerRequest
 ) -> list[Candidate]:
-    """The candidates, and behind them the other hits of their articles, to be read: of a manual in
+    """The candidates and the other hits of their articles, best first, to be read: of a manual in
     one file, three sections are few. A number of sections that the caller set is kept."""
     if not options.documents or options.max_sections != MAX_SECTIONS or options.keep:
         return list(candidates)
     known = {hit.key for hit in candidates}
     articles = {article_of(hit.passage) for hit in candidates}
     others = (hit for hit in ranking.hits if article_of(hit.passage) in articles)
-    return [*candidates, *(hit for hit in others if hit.key not in known)]
+    found = [*candidates, *(hit for hit in others if hit.key not in known)]
+    return sorted(found, key=lambda hit: -hit.scores.final)
 
 
 def sources(
