@@ -85,3 +85,16 @@ def test_attributes_icons_and_objects_of_mkdocs_are_not_text(read, blocks):
         ("text", "Use a {1} card or { .x }."),
         ("code", "# a { #b }\n::: a.b\n    c"),
     ]
+
+
+def test_markdown_in_an_html_element_is_read(read, blocks):
+    text = (
+        '# Keys\n\n<div class="grid" markdown>\n\n- **one**\n- two\n\n</div>\n\n<figure markdown>\n'
+        '  ![The key](key.png){ width="3" }\n  <figcaption>A key</figcaption>\n</figure>\n\nEnd.\n'
+    )
+    assert blocks(read("markdown", text)) == [
+        ("list", "- one\n- two"),
+        ("text", "The key"),
+        ("text", "A key"),
+        ("text", "End."),
+    ]

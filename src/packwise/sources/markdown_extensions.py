@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _MARKS = re.compile(
     r"(?m)^ *(?:!!!|\?\?\?\+?|===[^\n]{0,9}[\"]|:{3,}[ {]|--8<--|\[TOC\]|\(\S+\)=$)"
-    r"|\{:? {0,3}(?:[#.]\w|[\w-]+=)|:(?:material|octicons|fontawesome|simple)-"
+    r"|\{:? {0,3}(?:[#.]\w|[\w-]+=)|\bmarkdown(?:=[\"'\w]+)? *>"
+    r"|:(?:material|octicons|fontawesome|simple)-"
 )
 _FENCE = re.compile(r" *(`{3,}|~{3,})")
 _BLOCK = re.compile(
@@ -36,7 +37,10 @@ _ATTRIBUTES = re.compile(
 )
 """After a link, an image, code or bold type; at the end of a heading; or on a line of its own."""
 _ICON = re.compile(r":(?:material|octicons|fontawesome|simple)-[\w-]+:")
-_UNREAD = re.compile(r"(?i) *(?:--8<--|\[TOC\] *$|\(\S+\)= *$)")
+_UNREAD = re.compile(
+    r"(?i) *(?:--8<--|\[TOC\] *$|\(\S+\)= *$|<[a-z]+\b[^<>]*\smarkdown(?:=[\"'\w]+)? *> *$)"
+)
+"""What inserts something, names a place, or says that the text in an HTML element is Markdown."""
 _OPTION = re.compile(r" *:[\w-]+:(?: |$)")
 _INDENTED = re.compile(r" {4}|\s*$")
 _ADMONITIONS = frozenset("note tip warning danger important caution hint attention error".split())
