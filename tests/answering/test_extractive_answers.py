@@ -768,6 +768,14 @@ def test_the_section_that_a_question_names_answers_from_its_beginning(heading, q
     assert any("pass to box_hit" in block.text for block in shown)
 
 
+def test_a_list_of_other_works_counts_for_less():
+    def score(heading: str) -> float:
+        page = f"# Boxes\n\n## {heading}\n\n- J. Doe, How to open a box\n- A. Roe, Lids of boxes\n"
+        return ranked("How can I open a box?", sources(read(page))).blocks[0].score
+
+    assert max(score("See also"), score("References")) < score("Painting") - 1
+
+
 @pytest.mark.parametrize("heading", ["(5) BOX_FULL", "2.1. BOX_FULL", "BOX_FULL"])
 @pytest.mark.parametrize(
     ("question", "begins"),

@@ -59,6 +59,8 @@ _NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
 _NUMBERED = re.compile(r"\(?\d+(?:\.\d+)*[.)]*\s+(?=\S)")
 """The number of a heading, which is no part of the name: ``(5) SQLITE_BUSY``."""
+_ELSEWHERE = frozenset(("see also", "references", "bibliography", "sources", "further reading"))
+"""Headings above lists of other works, which name much and explain little, like a change log."""
 _ASKER = frozenset("i me my we our you your can".split())
 """Words about who asks, which no answer repeats."""
 _USUAL_TERMS = 8
@@ -302,7 +304,8 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
         f"is {kind.value}": 1.0,
         **mismatches(question, text, own | above | heading),
     }
-    if is_unasked_change_log(question.text, source.passage):
+    last = "".join(source.passage.section_path[-1:]).lower()
+    if last in _ELSEWHERE or is_unasked_change_log(question.text, source.passage):
         found["in a change log"] = 1.0
     if kind in (PartKind.LIST, PartKind.ITEM):
         found["announced"] = float(block.above.rstrip().endswith((":", "：")))
