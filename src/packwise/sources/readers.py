@@ -193,7 +193,7 @@ BUILT_IN = (
         needs=("pypdfium2",),
         pip="packwise[pdf]",
         uses=("rapidocr",),
-        version="6",
+        version="7",
     ),
     Reader("docx", (".docx", ".docm"), Reads.FILE, "packwise.sources.docx:read", version="2"),
     Reader("pptx", (".pptx", ".pptm"), Reads.FILE, "packwise.sources.pptx:read", version="2"),
