@@ -378,6 +378,14 @@ def test_a_bold_line_below_a_target_of_links_may_be_a_sentence(read):
     assert [section.path for section in document.sections] == [()]
 
 
+def test_a_lower_heading_that_repeats_the_title_is_no_section(read):
+    body = "<h2>4.1. Lids</h2><p>All lids.</p><h3>4.1.1. Keys</h3><p>All keys.</p>"
+    document = read("html", f"<title>4.1. Lids</title><body>{body}")
+    assert [section.path for section in document.sections] == [(), ("4.1.1. Keys",)]
+    document = read("html", f"<title>Boxes</title><body>{body}")
+    assert [section.path[0] for section in document.sections] == ["4.1. Lids"] * 2
+
+
 def test_a_large_drawing_does_not_make_a_page_plain_text(read):
     paths = "<path d=M0 />" * 5000
     drawing = f"<svg>{paths}<text>lid</text></svg>"
