@@ -768,6 +768,26 @@ def test_the_section_that_a_question_names_answers_from_its_beginning(heading, q
     assert any("pass to box_hit" in block.text for block in shown)
 
 
+@pytest.mark.parametrize(
+    ("question", "begins"),
+    [
+        ("What does CLOSE LID do?", True),
+        ("What is a close lid?", True),
+        ("What does CLOSE do?", False),
+        ("What does a closed lid do?", False),
+    ],
+)
+def test_the_meaning_of_a_heading_in_two_words_is_told_from_the_beginning(question, begins):
+    told = "This moves the lid of a box down until it meets the side, and then it turns the key."
+    other = "If close is said for the lid, what it does is seen in a box that is closed by it."
+    page = f"# Boxes\n\n## 4.1. CLOSE LID\n\n{told}\n\n## Use\n\n{other}\n"
+    blocks = blocks_of(sources(read(page)))
+    opening, said = blocks
+    both = tuple(RankedBlock(one, score) for one, score in ((said, 1.0), (opening, 0.5)))
+    shown = choose(RankedBlocks(weighted_question(question, blocks), "words", both), 0.95)
+    assert shown[0].text.startswith("This moves") is begins
+
+
 def test_a_list_of_other_works_counts_for_less():
     def score(heading: str) -> float:
         page = f"# Boxes\n\n## {heading}\n\n- J. Doe, How to open a box\n- A. Roe, Lids of boxes\n"

@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from packwise.answering.blocks import AnswerBlock, PartKind
+from packwise.answering.blocks import SHORT, AnswerBlock, PartKind
 from packwise.answering.mismatches import mismatches
 from packwise.context.markdown import one_line
 from packwise.language.analyzer import joined_verbs, terms
@@ -59,6 +59,11 @@ _NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
 _NUMBERED = re.compile(r"\(?\d+(?:\.\d+)*[.)]*\s+(?=\S)")
 """The number of a heading, which is no part of the name: ``(5) SQLITE_BUSY``."""
+ASKS_MEANING = re.compile(
+    r"(?i)what (?:is|does|do|are) (?:the |an? )?(\S+?(?: (?!do\b|mean\b|stand\b|for\b)\S+?)?)"
+    r"(?: (?:do|mean|stand for|for))?\W{0,3}$"
+)
+"""A question about nothing but the meaning of one name, which is told where it is described."""
 _ELSEWHERE = frozenset(("see also", "references", "bibliography", "sources", "further reading"))
 """Headings above lists of other works, which name much and explain little, like a change log."""
 _ASKER = frozenset("i me my we our you your can".split())
@@ -172,6 +177,9 @@ def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> Named:
     heading = path[-1][number.end() :] if (number := _NUMBERED.match(path[-1])) else path[-1]
     names = {name.strip(QUOTES) for name in (heading, *_NAMES.split(heading))} - {""}
     if (asked | plain_identifiers(question.text)) & names:
+        return Named.EXACTLY
+    meant = ASKS_MEANING.match(question.text) if len(block.text) > SHORT else None
+    if meant and meant[1].lower() == heading.lower():
         return Named.EXACTLY
     if {name.lower() for name in asked} & {name.lower() for name in names}:
         return Named.IN_OTHER_LETTERS

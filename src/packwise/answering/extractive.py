@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import (
+    ASKS_MEANING,
     Named,
     RankedBlocks,
     answer_probability,
@@ -79,10 +80,6 @@ _ARGUMENTS = 3
 _OF_TABLES = (PartKind.TABLE, PartKind.ROW, PartKind.ITEM)
 _PROSE = (PartKind.TEXT, PartKind.ITEM, PartKind.STRETCH)
 _POINTS_BACK = frozenset("this these it they its their such".split())
-_ASKS_MEANING = re.compile(
-    r"(?i)what (?:is|does|do|are) (?:the |an? )?\S+(?: \w+)?(?: (?:do|mean|stand for|for))?\W{0,3}$"
-)
-"""A question about nothing but the meaning of one name, which is told where it is described."""
 _GENERIC = frozenset(
     "description synopsis usage options arguments parameters example examples notes overview "
     "summary details introduction purpose abstract background remarks".split()
@@ -223,7 +220,7 @@ def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
         return None
     passage, other = opening.source.passage, best.source.passage
     if (passage.document, passage.section_path) == (other.document, other.section_path):
-        whole = how is Named.IN_WORDS or _ASKS_MEANING.match(ranked.question.text)
+        whole = how is Named.IN_WORDS or ASKS_MEANING.match(ranked.question.text)
         return opening if whole else None
     if not identifiers(ranked.question.text) and _rarest_word(
         ranked.question, other
