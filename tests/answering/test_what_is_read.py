@@ -40,6 +40,21 @@ def test_a_long_section_leaves_room_for_others(tmp_path):
     assert [source.rank for source in read] == list(range(len(read)))
 
 
+def test_a_long_section_that_the_question_names_is_read_in_the_order_of_the_search(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "rerunning.md").write_text(LONG.replace("# Rerunning", "# Tests\n\n## Failing again"))
+    (folder / "runs.md").write_text("# Runs\n\n" + RUNS)
+    packwise.build([str(folder)], str(tmp_path / "pack"))
+    with packwise.open(tmp_path / "pack") as library:
+        hits = library.search("What does failing again mean?", k=30).hits
+        places = [
+            [source.passage.document for source in sources(library.store, hits, question=question)]
+            for question in ("What does failing again mean?", "What fails again in a run?")
+        ]
+    assert places[0].index("runs.md") > 2 >= places[1].index("runs.md")
+
+
 def test_a_passage_that_was_read_with_its_neighbour_is_not_read_again(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()

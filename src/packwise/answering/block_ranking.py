@@ -25,6 +25,7 @@ import numpy as np
 from packwise.answering.blocks import SHORT, AnswerBlock, PartKind
 from packwise.answering.mismatches import mismatches
 from packwise.context.markdown import one_line
+from packwise.documents import Passage
 from packwise.language.analyzer import joined_verbs, terms
 from packwise.language.identifiers import QUOTES, identifiers, plain_identifiers
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
@@ -91,7 +92,8 @@ class Named(IntEnum):
     NOT = 0
     IN_WORDS = 1
     IN_OTHER_LETTERS = 2
-    EXACTLY = 3
+    BY_MEANING = 3
+    EXACTLY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,23 +169,32 @@ def _judge(
 
 
 def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> Named:
-    """How a question names the section that a block opens: by an identifier ("What does vcl_hit
-    do?"), in other letters (``-E`` for ``-e``), or by all its words. There it says what that is,
-    often without its name."""
-    path = block.source.passage.section_path
-    if block.start or not path:
+    """How a question names the section that a block opens. There it says what that is, often
+    without its name."""
+    if block.start:
         return Named.NOT
+    how = named_section(question, block.source.passage)
+    # A heading may stand above nothing but other ways to write it.
+    return Named.NOT if how is Named.BY_MEANING and len(block.text) <= SHORT else how
+
+
+def named_section(question: ParsedQuestion, passage: Passage) -> Named:
+    """How a question names the section of a passage: by an identifier ("What does vcl_hit do?"), in
+    other letters (``-E`` for ``-e``), as what it asks the meaning of, or by all its words."""
+    if not passage.section_path:
+        return Named.NOT
+    last = passage.section_path[-1]
+    heading = last[number.end() :] if (number := _NUMBERED.match(last)) else last
     asked = identifiers(question.text)
-    heading = path[-1][number.end() :] if (number := _NUMBERED.match(path[-1])) else path[-1]
     names = {name.strip(QUOTES) for name in (heading, *_NAMES.split(heading))} - {""}
     if (asked | plain_identifiers(question.text)) & names:
         return Named.EXACTLY
-    meant = ASKS_MEANING.match(question.text) if len(block.text) > SHORT else None
-    if meant and meant[1].lower() == heading.lower():
-        return Named.EXACTLY
     if {name.lower() for name in asked} & {name.lower() for name in names}:
         return Named.IN_OTHER_LETTERS
-    held = set(terms(path[-1], block.source.passage.lang))
+    meant = ASKS_MEANING.match(question.text)
+    if meant and meant[1].lower() == heading.lower():
+        return Named.BY_MEANING
+    held = set(terms(last, passage.lang))
     words = question.weights.keys()
     return Named(len(words) >= _NAMING_WORDS and held >= words)
 
