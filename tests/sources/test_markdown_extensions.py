@@ -98,3 +98,13 @@ def test_markdown_in_an_html_element_is_read(read, blocks):
         ("text", "A key"),
         ("text", "End."),
     ]
+
+
+def test_a_link_to_an_object_is_its_text(read, blocks):
+    text = (
+        "# Keys\n\nCall [`key.sign`][keys.Key.sign] of a [key][keys.Key], see [more][1.2] and "
+        "`a[x][b.c]`.\n\n[1.2]: https://keys.example\n"
+    )
+    document = read("markdown", text)
+    assert blocks(document) == [("text", "Call key.sign of a key, see more and a[x][b.c].")]
+    assert [link.href for link in document.links] == ["https://keys.example"]

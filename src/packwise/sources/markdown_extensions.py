@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MARKS = re.compile(
     r"(?m)^ *(?:!!!|\?\?\?\+?|===[^\n]{0,9}[\"]|:{3,}[ {]|--8<--|\[TOC\]|\(\S+\)=$)"
-    r"|\{:? {0,3}(?:[#.]\w|[\w-]+=)|\bmarkdown(?:=[\"'\w]+)? *>"
+    r"|\{:? {0,3}(?:[#.]\w|[\w-]+=)|\]\[\w+\.\w|\bmarkdown(?:=[\"'\w]+)? *>"
     r"|:(?:material|octicons|fontawesome|simple)-"
 )
 _FENCE = re.compile(r" *(`{3,}|~{3,})")
@@ -36,6 +36,8 @@ _ATTRIBUTES = re.compile(
     rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}(?(1)[ \t]*$|(?!`))"
 )
 """After a link, an image, code or bold type; at the end of a heading; or on a line of its own."""
+_TO_OBJECT = re.compile(r"(?<![\w\])`!])\[([^\[\]\n]+)\]\[[A-Za-z_]\w*(?:\.\w+)+\]")
+"""A link to the documentation of an object, which no page of the folder may hold."""
 _ICON = re.compile(r":(?:material|octicons|fontawesome|simple)-[\w-]+:")
 _UNREAD = re.compile(
     r"(?i) *(?:--8<--|\[TOC\] *$|\(\S+\)= *$|<[a-z]+\b[^<>]*\smarkdown(?:=[\"'\w]+)? *> *$)"
@@ -101,7 +103,7 @@ def plain_markdown(text: str) -> str:
         elif options and options.match(bare):
             continue
         elif not dropped and not _UNREAD.match(bare):
-            found.append(_ICON.sub("", _ATTRIBUTES.sub(r"\1", bare)))
+            found.append(_TO_OBJECT.sub(r"\1", _ICON.sub("", _ATTRIBUTES.sub(r"\1", bare))))
             options = None
     return "\n".join(found)
 
