@@ -834,6 +834,7 @@ def test_code_after_the_name_of_what_is_described_begins_on_its_own_line():
         ("What does ${name:=word} do?", "${name:=word}"),
         ("What is the meaning of $@?", "$@"),
         ("What does the word builtin do?", "word"),
+        ("What does the word shell builtin do?", "word"),
         ("What is the WORD variable?", "WORD"),
     ],
 )
