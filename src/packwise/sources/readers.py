@@ -167,7 +167,7 @@ BUILT_IN = (
         (".rst",),
         Reads.TEXT,
         "packwise.sources.rst:read",
-        version="3",
+        version="4",
         lines=True,
     ),
     Reader(
