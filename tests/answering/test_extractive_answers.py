@@ -816,6 +816,14 @@ def test_what_a_name_means_is_told_from_the_beginning_of_its_section(heading, qu
     assert shown[0].text.startswith("The lid could") is begins
 
 
+def test_options_that_are_described_one_after_another_are_in_bold_type():
+    page = "<h1>box</h1><h2>Options</h2><p>All of them.</p><dl>"
+    for name, told in (("-f, --force", "Close a full box."), ("-n", "Close nothing.")):
+        page += f"<dt>{name}</dt><dd>{told}</dd>"
+    shown = extract("Which option closes a full box?", sources(read(page, format="html"))).text
+    assert "**-f, --force**: Close a full box.\n\n**-n**: Close nothing." in shown
+
+
 def test_code_after_the_name_of_what_is_described_begins_on_its_own_line():
     code = "```\nfill [-n count] [array]\n```"
     page = f"# Shell\n\n## fill\n\nfill\n\n{code}\n\nRead lines into an array.\n"
