@@ -796,6 +796,19 @@ def test_a_list_of_other_works_counts_for_less():
     assert max(score("See also"), score("References")) < score("Painting") - 1
 
 
+def test_what_a_command_is_for_does_not_tell_how_to_use_it():
+    def score(heading: str, question: str) -> float:
+        page = f"# boxes(1)\n\n## {heading}\n\nboxes - close boxes at a given time\n"
+        return ranked(question, sources(read(page))).blocks[0].score
+
+    how, what = (
+        "How do I close boxes at a given time?",
+        "Which command closes boxes at a given time?",
+    )
+    assert score("Name", how) < score("Box", how) - 1
+    assert score("Name", what) == pytest.approx(score("Box", what), abs=0.5)
+
+
 @pytest.mark.parametrize("heading", ["(5) BOX_FULL", "2.1. BOX_FULL", "BOX_FULL"])
 @pytest.mark.parametrize(
     ("question", "begins"),

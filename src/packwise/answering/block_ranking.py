@@ -67,6 +67,8 @@ ASKS_MEANING = re.compile(
 """A question about nothing but the meaning of one name, which is told where it is described."""
 _ELSEWHERE = frozenset(("see also", "references", "bibliography", "sources", "further reading"))
 """Headings above lists of other works, which name much and explain little, like a change log."""
+_ASKS_HOW = re.compile(r"(?i)how (?:do|can|to|would|should)\b")
+"""A question that the first line of a manual, which says what a command is for, does not answer."""
 _ASKER = frozenset("i me my we our you your can".split())
 """Words about who asks, which no answer repeats."""
 _USUAL_TERMS = 8
@@ -324,7 +326,8 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
         **mismatches(question, text, own | above | heading),
     }
     last = "".join(source.passage.section_path[-1:]).lower()
-    if last in _ELSEWHERE or is_unasked_change_log(question.text, source.passage):
+    named_only = last == "name" and _ASKS_HOW.match(question.text)
+    if last in _ELSEWHERE or named_only or is_unasked_change_log(question.text, source.passage):
         found["in a change log"] = 1.0
     if kind in (PartKind.LIST, PartKind.ITEM):
         found["announced"] = float(block.above.rstrip().endswith((":", "：")))
