@@ -197,14 +197,3 @@ def test_what_an_unknown_directive_shows_to_type_is_code(read, blocks, name):
     ]
     prose = read("rst", ".. terminal::\n\n    The box costs $ 4 and is red.\n")
     assert blocks(prose) == [("text", "The box costs $ 4 and is red.")]
-
-
-def test_what_else_to_read_is_told_as_such(read, blocks):
-    text = (
-        "Keys\n====\n\n.. seealso::\n\n   :class:`Key`\n\n   Boxes.\n\n.. seealso:: :ref:`lids`\n"
-    )
-    assert blocks(read("rst", text)) == [
-        ("text", "See also: Key"),
-        ("text", "Boxes."),
-        ("text", "See also: lids"),
-    ]

@@ -167,7 +167,7 @@ BUILT_IN = (
         (".rst",),
         Reads.TEXT,
         "packwise.sources.rst:read",
-        version="4",
+        version="3",
         lines=True,
     ),
     Reader(

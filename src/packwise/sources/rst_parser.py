@@ -206,10 +206,9 @@ def _directive_nodes(state: Any, name: str, lines: Any, offset: int) -> list[Any
         return [nodes.paragraph(label, label), nodes.literal_block(code, code)]
     body: Any = nodes.container()
     state.nested_parse(content, offset + skipped, body)
-    if name in sphinx_tree.VERSIONS or name == "seealso":
-        version, _, rest = ("", "", argument) if name == "seealso" else argument.partition(" ")
-        label = " ".join((sphinx_tree.VERSIONS.get(name, "See also"), version)).strip()
-        argument = f"{label}: {rest}".rstrip(": ")
+    if name in sphinx_tree.VERSIONS:
+        version, _, rest = argument.partition(" ")
+        argument = f"{sphinx_tree.VERSIONS[name]} {version}: {rest}".rstrip(": ")
         if not rest and body.children and body.children[0].tagname == "paragraph":
             body.children[0].insert(0, nodes.Text(f"{argument}: "))
             argument = ""
