@@ -1,6 +1,7 @@
 """What becomes of PDF files."""
 
 import gzip
+import time
 import tracemalloc
 import zlib
 
@@ -9,6 +10,8 @@ import pytest
 from office_files import ENCRYPTED, SCAN, pdf
 from packwise.errors import SourceError
 from packwise.sources import pdf as pdf_reader
+from packwise.sources.pdf_layout import parts
+from packwise.sources.pdf_words import PdfSegment, PdfWord
 
 LINE = "The pump is checked every week by the person on duty"
 
@@ -386,3 +389,21 @@ def test_a_compressed_file_is_unpacked(folder, opened):
     assert found.items["manual.pdf.gz"].read().text == "The valve closes at nine bar."
     with pytest.raises(SourceError, match="not a whole gzip file"):
         found.items["broken.pdf.gz"].read()
+
+
+def test_many_lines_that_begin_in_a_fixed_font_are_read_in_linear_time():
+    lines = [
+        PdfSegment(
+            (
+                PdfWord("name", 60, 80, 12 * at, 10, False, True),
+                PdfWord("told", 85, 95, 12 * at, 10, False, False),
+            )
+        )
+        for at in range(8000)
+    ]
+    names = [PdfSegment(line.words[:1]) for line in lines]
+    told = PdfSegment((PdfWord("told", 90, 99, -12, 10, False, False),))
+    started = time.thread_time()
+    assert list(parts(lines))
+    assert [part.text for part in parts([*names, told])][1:] == [", ".join(["name"] * 7), "told"]
+    assert time.thread_time() - started < 3

@@ -24,6 +24,7 @@ _NEW_PARAGRAPH = 1.4
 """A line pitch so much larger than the usual one begins a paragraph."""
 _INDENT = 0.8
 _ALIGNED = 0.5
+_MOST_NAMES = 6
 _SHORT_LINE = 0.75
 _SENTENCE_END = (".", "!", "?", ":", ";", "”", '"', ")")
 _TABLE_ROWS = 3
@@ -34,6 +35,8 @@ _FEWEST_ENTRIES = 5
 _MOSTLY = 0.5
 _IN_ORDER = 0.9
 _WORD_BREAK = re.compile(r"[^\W\d_]{2,}-$")
+_END = 3
+"""Characters at the end of a line that show whether a word was divided there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,8 @@ class _Paragraphs:
         self._gap = True
         self._named: tuple[int, int] = (0, 0)
         """How many lines, and words of the last of them, name what the others describe."""
+        self._may_name = True
+        """Whether the open lines begin at the left and in a fixed font."""
         self._told: PdfSegment | None = None
         """A line that begins where descriptions do."""
         self.after_table = False
@@ -252,8 +257,7 @@ class _Paragraphs:
             before = self._lines[-1]
             pitch = (before.y - line.y) / max(line.size, before.size, 1)
             gap = pitch > self._usual * _NEW_PARAGRAPH
-            at_left = all(one.x0 < self._left + 1 and one.words[0].mono for one in self._lines)
-            words = _term_words(before, line, below) if at_left and not gap else 0
+            words = _term_words(before, line, below) if self._may_name and not gap else 0
             if words:
                 self._named = len(self._lines), words
                 self._told = line
@@ -261,7 +265,8 @@ class _Paragraphs:
                 yield from self.close()
         self.after_table = False
         if not self._lines:
-            self._gap = gap
+            self._gap, self._may_name = gap, True
+        self._may_name = self._may_name and line.x0 < self._left + 1 and line.words[0].mono
         self._lines.append(line)
 
     def _breaks(self, before: PdfSegment, line: PdfSegment, *, hangs: bool) -> bool:
@@ -332,7 +337,7 @@ def joined(text: str, more: str) -> str:
     """Two lines as one text; a word that was divided at the end of the line is one again."""
     if not text:
         return more
-    if more[:1].islower() and _WORD_BREAK.search(text):
+    if more[:1].islower() and _WORD_BREAK.search(text[-_END:]):
         return text[:-1] + more
     return text + more if text.endswith(("-", "/")) else f"{text} {more}"
 
@@ -409,8 +414,9 @@ def _code_end(rows: list[Row], at: int) -> int:
     end = at
     while end < len(rows) and all(segment.mono for segment in rows[end]):
         if _names_below(rows, end):
-            # So do the names right above that stand below each other.
-            while end > at and rows[end - 1][0].x0 < rows[end][0].x0 + 1:
+            # So do a few names right above that stand below each other.
+            least = max(at, end - _MOST_NAMES)
+            while end > least and rows[end - 1][0].x0 < rows[end][0].x0 + 1:
                 end -= 1
             break
         end += 1
