@@ -789,6 +789,75 @@ def test_the_section_that_a_question_names_answers_from_its_beginning(heading, q
     assert any("pass to box_hit" in block.text for block in shown)
 
 
+@pytest.mark.parametrize(
+    ("question", "begins"),
+    [
+        ("What does CLOSE LID do?", True),
+        ("What is a close lid?", True),
+        ("What does CLOSE do?", False),
+        ("What does a closed lid do?", False),
+    ],
+)
+def test_the_meaning_of_a_heading_in_two_words_is_told_from_the_beginning(question, begins):
+    told = "This moves the lid of a box down until it meets the side, and then it turns the key."
+    other = "If close is said for the lid, what it does is seen in a box that is closed by it."
+    page = f"# Boxes\n\n## 4.1. CLOSE LID\n\n{told}\n\n## Use\n\n{other}\n"
+    blocks = blocks_of(sources(read(page)))
+    opening, said = blocks
+    both = tuple(RankedBlock(one, score) for one, score in ((said, 1.0), (opening, 0.5)))
+    shown = choose(RankedBlocks(weighted_question(question, blocks), "words", both), 0.95)
+    assert shown[0].text.startswith("This moves") is begins
+
+
+def test_a_list_of_other_works_counts_for_less():
+    def score(heading: str) -> float:
+        page = f"# Boxes\n\n## {heading}\n\n- J. Doe, How to open a box\n- A. Roe, Lids of boxes\n"
+        return ranked("How can I open a box?", sources(read(page))).blocks[0].score
+
+    assert max(score("See also"), score("References")) < score("Painting") - 1
+
+
+def test_what_a_command_is_for_does_not_tell_how_to_use_it():
+    def score(heading: str, question: str) -> float:
+        page = f"# boxes(1)\n\n## {heading}\n\nboxes - close boxes at a given time\n"
+        return ranked(question, sources(read(page))).blocks[0].score
+
+    how, what = (
+        "How do I close boxes at a given time?",
+        "Which command closes boxes at a given time?",
+    )
+    assert score("Name", how) < score("Box", how) - 1
+    assert score("Name", what) == pytest.approx(score("Box", what), abs=0.5)
+
+
+@pytest.mark.parametrize("heading", ["(5) BOX_FULL", "2.1. BOX_FULL", "BOX_FULL"])
+@pytest.mark.parametrize(
+    ("question", "begins"),
+    [
+        ("What does BOX_FULL mean?", True),
+        ("What is the BOX_FULL code?", True),
+        ("What does BOX_FULL say about the second lid of a box?", False),
+    ],
+)
+def test_what_a_name_means_is_told_from_the_beginning_of_its_section(heading, question, begins):
+    between = "\n\n".join(f"The side of the lid has the number {n}." for n in range(40))
+    page = f"# Codes\n\n## {heading}\n\nThe lid could not be closed.\n\n{between}\n\n"
+    blocks = blocks_of(sources(read(f"{page}BOX_FULL is given for the second lid too.\n")))
+    said = next(block for block in blocks if "second" in block.text)
+    opening = next(block for block in blocks if block.text.startswith("The lid could"))
+    both = tuple(RankedBlock(one, score) for one, score in ((said, 1.0), (opening, 0.1)))
+    shown = choose(RankedBlocks(weighted_question(question, blocks), "words", both), 0.95)
+    assert shown[0].text.startswith("The lid could") is begins
+
+
+def test_options_that_are_described_one_after_another_are_in_bold_type():
+    page = "<h1>box</h1><h2>Options</h2><p>All of them.</p><dl>"
+    for name, told in (("-f, --force", "Close a full box."), ("-n", "Close nothing.")):
+        page += f"<dt>{name}</dt><dd>{told}</dd>"
+    shown = extract("Which option closes a full box?", sources(read(page, format="html"))).text
+    assert "**-f, --force**: Close a full box.\n\n**-n**: Close nothing." in shown
+
+
 def test_code_after_the_name_of_what_is_described_begins_on_its_own_line():
     code = "```\nfill [-n count] [array]\n```"
     page = f"# Shell\n\n## fill\n\nfill\n\n{code}\n\nRead lines into an array.\n"
@@ -807,6 +876,7 @@ def test_code_after_the_name_of_what_is_described_begins_on_its_own_line():
         ("What does ${name:=word} do?", "${name:=word}"),
         ("What is the meaning of $@?", "$@"),
         ("What does the word builtin do?", "word"),
+        ("What does the word shell builtin do?", "word"),
         ("What is the WORD variable?", "WORD"),
     ],
 )

@@ -40,6 +40,21 @@ def test_a_long_section_leaves_room_for_others(tmp_path):
     assert [source.rank for source in read] == list(range(len(read)))
 
 
+def test_a_long_section_that_the_question_names_is_read_in_the_order_of_the_search(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "rerunning.md").write_text(LONG.replace("# Rerunning", "# Tests\n\n## Failing again"))
+    (folder / "runs.md").write_text("# Runs\n\n" + RUNS)
+    packwise.build([str(folder)], str(tmp_path / "pack"))
+    with packwise.open(tmp_path / "pack") as library:
+        hits = library.search("What does failing again mean?", k=30).hits
+        places = [
+            [source.passage.document for source in sources(library.store, hits, question=question)]
+            for question in ("What does failing again mean?", "What fails again in a run?")
+        ]
+    assert places[0].index("runs.md") > 2 >= places[1].index("runs.md")
+
+
 def test_a_passage_that_was_read_with_its_neighbour_is_not_read_again(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()
@@ -112,3 +127,18 @@ def test_more_than_three_sections_of_a_manual_in_one_file_are_read(tmp_path):
         assert len(read) > 5
         assert {hit.passage.document for hit in read} == {"manual.md"}
         assert told in library.ask(question, max_results=1, synthesis=False).text
+
+
+def test_a_further_section_is_read_before_a_worse_passage_of_another_article(tmp_path):
+    tools = "\n\n".join(
+        f"## Tool {n}\n\nThis tool compares two sorted boxes, box by box.\n" for n in range(5)
+    )
+    (tmp_path / "manual.md").write_text(f"# Tools\n\n{tools}")
+    (tmp_path / "other.md").write_text("# Boxes\n\nA box was sorted by hand in another place.\n")
+    packwise.build([str(tmp_path / "manual.md"), str(tmp_path / "other.md")], str(tmp_path / "p"))
+    with packwise.open(tmp_path / "p") as library:
+        ranking = library.search("How do I compare two sorted boxes box by box?", k=30)
+        chosen = best_articles(ranking.hits).candidates
+        assert [hit.passage.document for hit in chosen] == [*["manual.md"] * 3, "other.md"]
+        read = with_further_sections(chosen, ranking, AnswerRequest())
+    assert [hit.passage.document for hit in read] == [*["manual.md"] * 5, "other.md"]

@@ -149,6 +149,48 @@ def test_only_displays_that_keep_their_lines_are_code(page):
     assert page(text)[1:] == [("text", "filled text"), ("code", "a  b\nc"), ("code", "box -x")]
 
 
+def test_a_page_is_named_like_its_file_if_it_bears_the_name_of_its_command(read_file):
+    text = b".TH TC 8\n.SH NAME\ntbf - a filter\n"
+    assert read_file("tc-tbf.8", text).title == "tc-tbf(8)"
+    assert read_file("tc.8", text).title == "tc(8)"
+    assert read_file("boxes", b".TH TC 8\n.SH NAME\ntc - a tool\n").title != "boxes(8)"
+
+
+def test_what_follows_an_optional_part_of_a_command_is_part_of_its_name(read_file):
+    told = "It does so in the box that is named, and in all boxes within that one. " * 3
+    names = ("box [-all] run [ NAME ] COMMAND - run it in a box", "box list [ [-a] | -b ]")
+    options = ("\\-p [port] [host]", "\\-L [address:]port:host")
+    terms = "".join(f".TP\n.B {name}\n{told}\n" for name in (*names, *options))
+    document = read_file("box.1", f"{MAN}{terms}".encode())
+    assert [section.path[-1] for section in document.sections][1:] == [
+        "box run COMMAND - run it in a box",
+        "box list",
+        "-p",
+        "-L",
+    ]
+
+
+def test_a_command_after_a_prompt_is_code(page):
+    text = (
+        f"{MAN}To list:\n.P\n# box list \\\\\n  all\n.P\nThen this.\n.RS\n$ ./box -x\n.RE\nEnd.\n"
+    )
+    assert page(text) == [
+        ("text", "To list:"),
+        ("code", "# box list all"),
+        ("text", "Then this."),
+        ("code", "$ ./box -x"),
+        ("text", "End."),
+    ]
+
+
+def test_the_lines_of_a_synopsis_in_bold_type_name_no_sections(read_file):
+    lines = "".join(f".B box {name}\n.RI [ name ]\n.P\n{'| what ' * 40}\n.P\n" for name in "abc")
+    text = f".TH BOX 1\n.SH SYNOPSIS\n{lines}.SH COMMANDS\n{lines}"
+    paths = [section.path for section in read_file("box.1", text.encode()).sections]
+    assert paths[:2] == [("Synopsis",), ("Commands",)]
+    assert [len(path) for path in paths[2:]] == [2, 2, 2]
+
+
 @pytest.mark.parametrize("name", ["box.3perl.gz", "box.1ssl", "box.9freebsd", "box.8postfix"])
 def test_sections_of_manuals_with_longer_names_are_read(folder, opened, name):
     content = f"{MAN}Words.\n".encode()

@@ -67,3 +67,44 @@ def test_tabs_and_versions_of_myst_keep_their_labels(read, blocks):
         ("text", "Deprecated since version 3.0"),
         ("text", "Use lock."),
     ]
+
+
+def test_attributes_icons_and_objects_of_mkdocs_are_not_text(read, blocks):
+    text = (
+        "# Keys { #keys }\n\n::: keys.store.Key\n    options:\n      members:\n      - sign\n\n"
+        '## Sign ### {: #sign .wide title="a b" }\n\nSee [it](more.md){ .button target=_top } and '
+        "`#!toml keys = 1`{ .x } :material-key:.\n\n{: .wide }\n\n::: tip Faster\nUse a {1} card "
+        "or `{ .x }`.\n:::\n\n```text\n# a { #b }\n::: a.b\n    c\n```\n"
+    )
+    document = read("markdown", text, among=("more.md",))
+    assert document.title == "Keys"
+    assert [section.path for section in document.sections] == [("Sign",)]
+    assert blocks(document) == [
+        ("text", "See it and keys = 1 ."),
+        ("text", "Tip: Faster"),
+        ("text", "Use a {1} card or { .x }."),
+        ("code", "# a { #b }\n::: a.b\n    c"),
+    ]
+
+
+def test_markdown_in_an_html_element_is_read(read, blocks):
+    text = (
+        '# Keys\n\n<div class="grid" markdown>\n\n- **one**\n- two\n\n</div>\n\n<figure markdown>\n'
+        '  ![The key](key.png){ width="3" }\n  <figcaption>A key</figcaption>\n</figure>\n\nEnd.\n'
+    )
+    assert blocks(read("markdown", text)) == [
+        ("list", "- one\n- two"),
+        ("text", "The key"),
+        ("text", "A key"),
+        ("text", "End."),
+    ]
+
+
+def test_a_link_to_an_object_is_its_text(read, blocks):
+    text = (
+        "# Keys\n\nCall [`key.sign`][keys.Key.sign] of a [key][keys.Key], see [more][1.2] and "
+        "`a[x][b.c]`.\n\n[1.2]: https://keys.example\n"
+    )
+    document = read("markdown", text)
+    assert blocks(document) == [("text", "Call key.sign of a key, see more and a[x][b.c].")]
+    assert [link.href for link in document.links] == ["https://keys.example"]

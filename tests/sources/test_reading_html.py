@@ -330,6 +330,70 @@ def test_labels_in_bold_name_sections_but_captions_do_not(read):
         assert sections(f"{name}The box", f"{name}The lid") == [()], name
 
 
+SAID = "It is shown here as it was before it was painted, with the lid open and the key in it. "
+
+
+def test_items_that_begin_with_a_line_in_bold_type_are_sections(read, blocks):
+    def items(said: str) -> str:
+        told = "".join(
+            f"<a name=m{n}></a><li><p><b>Most {n}</b></p><p>{said}</p></li>"
+            for n in ("keys", "lids")
+        )
+        return f"<h1>Boxes</h1><h2>Limits</h2><ol>{told}</ol>"
+
+    document = read("html", page(items(SAID * 2)))
+    assert [section.path for section in document.sections][-2:] == [
+        ("Limits", "Most keys"),
+        ("Limits", "Most lids"),
+    ]
+    assert blocks(read("html", page(items("Ten.")))) == [
+        ("list", "1. Most keys\n   Ten.\n2. Most lids\n   Ten.".replace("   ", "  "))
+    ]
+
+
+def test_a_line_that_shows_how_something_is_written_names_what_follows(read):
+    def written(name: str) -> str:
+        return f"<p><b>SET {name};<br>SET {name} = </b><i>how</i><b>;</b></p><p>{SAID * 2}</p>"
+
+    document = read("html", page(f"<h1>Box</h1>{written('lid')}{written('key')}"))
+    assert [section.path for section in document.sections] == [("SET lid",), ("SET key",)]
+    assert document.text.startswith("SET lid\n\nSET lid;\nSET lid = how;\n\nIt is shown")
+    body = f"<p><b>open</b> <i>box</i></p><p>{SAID * 2}</p>" * 2
+    lines = body.replace("open", "close", 1)
+    assert [section.path[-1:] for section in read("html", page(lines)).sections] == [
+        ("close box",),
+        ("open box",),
+    ]
+
+
+def test_a_bold_line_below_a_target_of_links_may_be_a_sentence(read):
+    def line(name: str, before: str) -> str:
+        told = f"<b>({name}) It says that my box is closed, and it is not.</b>"
+        return f"{before}<p>{told}</p><p>{SAID * 2}</p>"
+
+    targets = [f"<a name=q{name}></a> " for name in "12"]
+    document = read("html", page("".join(map(line, "12", targets))))
+    assert [section.path[-1][:3] for section in document.sections] == ["(1)", "(2)"]
+    document = read("html", page("".join(map(line, "12", ("", "")))))
+    assert [section.path for section in document.sections] == [()]
+
+
+def test_a_lower_heading_that_repeats_the_title_is_no_section(read):
+    body = "<h2>4.1. Lids</h2><p>All lids.</p><h3>4.1.1. Keys</h3><p>All keys.</p>"
+    document = read("html", f"<title>4.1. Lids</title><body>{body}")
+    assert [section.path for section in document.sections] == [(), ("4.1.1. Keys",)]
+    document = read("html", f"<title>Boxes</title><body>{body}")
+    assert [section.path[0] for section in document.sections] == ["4.1. Lids"] * 2
+
+
+def test_a_large_drawing_does_not_make_a_page_plain_text(read):
+    paths = "<path d=M0 />" * 5000
+    drawing = f"<svg>{paths}<text>lid</text></svg>"
+    document = read("html", page(f"<h1>Boxes</h1>{drawing}<h2>Lids</h2><p>A lid closes.</p>"))
+    assert (document.title, document.text) == ("Boxes", "Lids\n\nA lid closes.")
+    assert [section.path for section in document.sections] == [("Lids",)]
+
+
 def test_classes_of_paragraphs_mean_headings_and_code(read, blocks):
     body = "<h1>Boxes</h1><p class=MsoHeading2>Keys</p><p>A key is brass.</p>"
     body += "<p class=code>make key<br>make lock</p>"

@@ -1,6 +1,7 @@
 """What becomes of PDF files."""
 
 import gzip
+import time
 import tracemalloc
 import zlib
 
@@ -9,6 +10,8 @@ import pytest
 from office_files import ENCRYPTED, SCAN, pdf
 from packwise.errors import SourceError
 from packwise.sources import pdf as pdf_reader
+from packwise.sources.pdf_layout import parts
+from packwise.sources.pdf_words import PdfSegment, PdfWord
 
 LINE = "The pump is checked every week by the person on duty"
 
@@ -125,6 +128,60 @@ def test_a_table_of_contents_is_left_out(read_pdf):
     kept = read_pdf([*entries, *told]).text
     assert "Box 3" not in kept
     assert kept.count(LINE) == 12
+
+
+def described(y, name, *lines, beside=False):
+    told = paragraph(y if beside else y - 12, *lines, x=120)
+    return [(60, y, 10, name, "C"), *told]
+
+
+def test_names_in_a_fixed_font_left_of_what_describes_them_are_sections(read_pdf, blocks):
+    document = read_pdf(
+        [
+            (60, 800, 14, "Options", "B"),
+            *paragraph(780, LINE, LINE),
+            *described(750, "CLOSE_LID (-J)", *[LINE] * 4),
+            *described(684, "BAUD", *[LINE] * 4, beside=True),
+            *described(630, "PS1 <S>", beside=True),
+            *described(618, "ps1 <S>", *[LINE] * 4),
+            *described(552, "ZLE", "It is short", beside=True),
+            *paragraph(524, LINE, LINE),
+        ],
+        outline=[("Options", 0)],
+    )
+    told = " ".join([LINE] * 4)
+    assert blocks(document)[1:] == [
+        ("text", f"CLOSE_LID (-J)\n{told}"),
+        ("text", f"BAUD\n{told}"),
+        ("text", f"PS1 <S>, ps1 <S>\n{told}"),
+        ("text", "ZLE\nIt is short"),
+        ("text", f"{LINE} {LINE}"),
+    ]
+    names = ["".join(section.path[-1:]) for section in document.sections]
+    assert names == ["", "CLOSE_LID (-J)", "BAUD", "PS1 <S>, ps1 <S>", "ZLE", ""]
+
+
+def test_code_above_a_line_that_is_indented_as_the_first_of_its_paragraph_stays_code(
+    read_pdf, blocks
+):
+    lines = [(84, 722, 10, LINE), *paragraph(710, LINE, LINE)]
+    document = read_pdf(
+        [*paragraph(760, LINE, LINE), (60, 734, 10, "pump --check --all", "C"), *lines]
+    )
+    assert ("code", "pump --check --all") in blocks(document)
+
+
+def test_the_index_of_a_manual_is_left_out(read_pdf, blocks):
+    entries = [
+        (60, 760 - 12 * at, 10, f"pump {name}" + " ." * 20 + f" {at * 7 % 40}")
+        for at, name in enumerate("closed lids oiled old open pumped red round small".split())
+    ]
+    index = [(60, 800, 14, "Concept Index", "B"), (60, 780, 12, "P", "B"), *entries]
+    notes = [(60, 800, 14, "Notes", "B"), *paragraph(780, "The pump of 1931 was checked in 1932")]
+    document = read_pdf(
+        [*paragraph(800, LINE)], index, notes, outline=[("Concept Index", 1), ("Notes", 2)]
+    )
+    assert blocks(document) == [("text", LINE), ("text", "The pump of 1931 was checked in 1932")]
 
 
 def test_the_size_of_a_font_that_a_matrix_scales_is_that_on_the_page(read_pdf, blocks):
@@ -332,3 +389,21 @@ def test_a_compressed_file_is_unpacked(folder, opened):
     assert found.items["manual.pdf.gz"].read().text == "The valve closes at nine bar."
     with pytest.raises(SourceError, match="not a whole gzip file"):
         found.items["broken.pdf.gz"].read()
+
+
+def test_many_lines_that_begin_in_a_fixed_font_are_read_in_linear_time():
+    lines = [
+        PdfSegment(
+            (
+                PdfWord("name", 60, 80, 12 * at, 10, False, True),
+                PdfWord("told", 85, 95, 12 * at, 10, False, False),
+            )
+        )
+        for at in range(8000)
+    ]
+    names = [PdfSegment(line.words[:1]) for line in lines]
+    told = PdfSegment((PdfWord("told", 90, 99, -12, 10, False, False),))
+    started = time.thread_time()
+    assert list(parts(lines))
+    assert [part.text for part in parts([*names, told])][1:] == [", ".join(["name"] * 7), "told"]
+    assert time.thread_time() - started < 3

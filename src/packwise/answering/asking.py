@@ -378,7 +378,9 @@ class _AskRun:
         assert self._ranking is not None
         read = evidence.with_further_sections(candidates, self._ranking, self._options)
         with self._trace.stage("extract") as stage, one_state(self._store):
-            found = self._read(evidence.sources(self._store, read, context, findings))
+            found = self._read(
+                evidence.sources(self._store, read, context, findings, self._question)
+            )
             stage.note(
                 blocks=[block.kind.value for block in found.blocks],
                 short=found.short is not None,

@@ -22,9 +22,10 @@ from typing import Literal
 
 import numpy as np
 
-from packwise.answering.blocks import AnswerBlock, PartKind
+from packwise.answering.blocks import SHORT, AnswerBlock, PartKind
 from packwise.answering.mismatches import mismatches
 from packwise.context.markdown import one_line
+from packwise.documents import Passage
 from packwise.language.analyzer import joined_verbs, terms
 from packwise.language.identifiers import QUOTES, identifiers, plain_identifiers
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
@@ -57,6 +58,17 @@ _NAMING_WORDS = 3
 """Words of a question, at least, that name a section if all are in its heading."""
 _NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
+_NUMBERED = re.compile(r"\(?\d+(?:\.\d+)*[.)]*\s+(?=\S)")
+"""The number of a heading, which is no part of the name: ``(5) SQLITE_BUSY``."""
+ASKS_MEANING = re.compile(
+    r"(?i)what (?:is|does|do|are) (?:the |an? )?(\S+?(?: (?!do\b|mean\b|stand\b|for\b)\S+?)?)"
+    r"(?: (?:do|mean|stand for|for))?\W{0,3}$"
+)
+"""A question about nothing but the meaning of one name, which is told where it is described."""
+_ELSEWHERE = frozenset(("see also", "references", "bibliography", "sources", "further reading"))
+"""Headings above lists of other works, which name much and explain little, like a change log."""
+_ASKS_HOW = re.compile(r"(?i)how (?:do|can|to|would|should)\b")
+"""A question that the first line of a manual, which says what a command is for, does not answer."""
 _ASKER = frozenset("i me my we our you your can".split())
 """Words about who asks, which no answer repeats."""
 _USUAL_TERMS = 8
@@ -82,7 +94,8 @@ class Named(IntEnum):
     NOT = 0
     IN_WORDS = 1
     IN_OTHER_LETTERS = 2
-    EXACTLY = 3
+    BY_MEANING = 3
+    EXACTLY = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +171,32 @@ def _judge(
 
 
 def opens_named_section(question: ParsedQuestion, block: AnswerBlock) -> Named:
-    """How a question names the section that a block opens: by an identifier ("What does vcl_hit
-    do?"), in other letters (``-E`` for ``-e``), or by all its words. There it says what that is,
-    often without its name."""
-    path = block.source.passage.section_path
-    if block.start or not path:
+    """How a question names the section that a block opens. There it says what that is, often
+    without its name."""
+    if block.start:
         return Named.NOT
+    how = named_section(question, block.source.passage)
+    # A heading may stand above nothing but other ways to write it.
+    return Named.NOT if how is Named.BY_MEANING and len(block.text) <= SHORT else how
+
+
+def named_section(question: ParsedQuestion, passage: Passage) -> Named:
+    """How a question names the section of a passage: by an identifier ("What does vcl_hit do?"), in
+    other letters (``-E`` for ``-e``), as what it asks the meaning of, or by all its words."""
+    if not passage.section_path:
+        return Named.NOT
+    last = passage.section_path[-1]
+    heading = last[number.end() :] if (number := _NUMBERED.match(last)) else last
     asked = identifiers(question.text)
-    names = {name.strip(QUOTES) for name in (path[-1], *_NAMES.split(path[-1]))} - {""}
+    names = {name.strip(QUOTES) for name in (heading, *_NAMES.split(heading))} - {""}
     if (asked | plain_identifiers(question.text)) & names:
         return Named.EXACTLY
     if {name.lower() for name in asked} & {name.lower() for name in names}:
         return Named.IN_OTHER_LETTERS
-    held = set(terms(path[-1], block.source.passage.lang))
+    meant = ASKS_MEANING.match(question.text)
+    if meant and meant[1].lower() == heading.lower():
+        return Named.BY_MEANING
+    held = set(terms(last, passage.lang))
     words = question.weights.keys()
     return Named(len(words) >= _NAMING_WORDS and held >= words)
 
@@ -299,7 +325,9 @@ def features_of(question: ParsedQuestion, block: AnswerBlock) -> dict[str, float
         f"is {kind.value}": 1.0,
         **mismatches(question, text, own | above | heading),
     }
-    if is_unasked_change_log(question.text, source.passage):
+    last = "".join(source.passage.section_path[-1:]).lower()
+    named_only = last == "name" and _ASKS_HOW.match(question.text)
+    if last in _ELSEWHERE or named_only or is_unasked_change_log(question.text, source.passage):
         found["in a change log"] = 1.0
     if kind in (PartKind.LIST, PartKind.ITEM):
         found["announced"] = float(block.above.rstrip().endswith((":", "：")))

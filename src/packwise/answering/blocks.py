@@ -37,6 +37,7 @@ BEFORE = 250
 
 _ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+", re.MULTILINE)
 _OPTION = re.compile(r"^(?P<indent>[ \t]*)-{1,2}[A-Za-z?][^\n]*?(?:[ \t]{2,}|\n)", re.MULTILINE)
+_TERM = re.compile(r"-{1,2}[A-Za-z?]")
 _LEAST_OPTIONS = 3
 """Lines that begin with an option in a code block that lists them, such as a command's help."""
 _FENCES = ("```", "~~~")
@@ -129,9 +130,17 @@ class AnswerBlock:
             text = "\n".join((f"- {own}" if above or nested else own, *nested))
             return f"{above}\n\n{text}" if above else text
         else:
-            return "\n\n".join(map(one_line, _BLANK_LINE.split(text)))
+            return "\n\n".join(map(_paragraph, _BLANK_LINE.split(text)))
         # The rest of a list that began in an earlier passage brings what announces it.
         return f"{above}\n\n{text}" if above and not text.startswith(above) else text
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph on one line; an option above what it does in bold type."""
+    term, gap, told = text.partition("\n")
+    if gap and _TERM.match(term) and "*" not in term:
+        return f"**{one_line(term)}**: {one_line(told)}"
+    return one_line(text)
 
 
 def _markdown(passage: Passage, start: int, end: int) -> str:

@@ -9,11 +9,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 from packwise.answering.answer import AnswerRequest, Citation, NumberedPassage, Tools
+from packwise.answering.block_ranking import named_section
 from packwise.answering.blocks import AnswerBlock, SourcePassage, announces, with_neighbours
 from packwise.candidates import Candidate
 from packwise.context.packer import Context
 from packwise.documents import Passage, joined_places
 from packwise.errors import ModelError
+from packwise.language.questions import ParsedQuestion, parse_question
 from packwise.models.base import CrossEncoder, SpanReader
 from packwise.retrieval.documents import (
     MAX_SECTIONS,
@@ -99,14 +101,15 @@ def _with_extra(
 def with_further_sections(
     candidates: Sequence[Candidate], ranking: Ranking, options: AnswerRequest
 ) -> list[Candidate]:
-    """The candidates, and behind them the other hits of their articles, to be read: of a manual in
+    """The candidates and the other hits of their articles, best first, to be read: of a manual in
     one file, three sections are few. A number of sections that the caller set is kept."""
     if not options.documents or options.max_sections != MAX_SECTIONS or options.keep:
         return list(candidates)
     known = {hit.key for hit in candidates}
     articles = {article_of(hit.passage) for hit in candidates}
     others = (hit for hit in ranking.hits if article_of(hit.passage) in articles)
-    return [*candidates, *(hit for hit in others if hit.key not in known)]
+    found = [*candidates, *(hit for hit in others if hit.key not in known)]
+    return sorted(found, key=lambda hit: -hit.scores.final)
 
 
 def sources(
@@ -114,8 +117,10 @@ def sources(
     candidates: Sequence[Candidate],
     context: Context | None = None,
     findings: int = 0,
+    question: str = "",
 ) -> list[SourcePassage]:
-    """The best ranked passages, to be read whole, few of each section.
+    """The best ranked passages, to be read whole, few of each section but of one that the
+    ``question`` names.
 
     Packing may have left one out as too costly, but reading it costs nothing here. It is then
     cited after those of the context and the ``findings``. A budget that holds no passage leaves
@@ -128,7 +133,7 @@ def sources(
     unused = itertools.count(len(shown) + findings + 1)
     found: list[SourcePassage] = []
     read: set[str] = set()
-    for hit in _varied(candidates):
+    for hit in _varied(candidates, parse_question(question)):
         rank, passage, parts = len(found), hit.passage, (hit.passage,)
         if rank == _READ:
             break
@@ -151,15 +156,17 @@ def _read_whole(store: Store, hit: Candidate) -> tuple[Passage, tuple[Passage, .
     return whole, (hit.passage, *inside)
 
 
-def _varied(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, those of a section that already has its share behind the others."""
+def _varied(candidates: Sequence[Candidate], question: ParsedQuestion) -> list[Candidate]:
+    """The candidates, those of a section that already has its share behind the others, unless the
+    question names it."""
     sections: Counter[tuple[str, object]] = Counter()
     first: list[Candidate] = []
     later: list[Candidate] = []
     for hit in candidates:
         section = (hit.passage.document, hit.passage.section_path)
         sections[section] += 1
-        (first if sections[section] <= _OF_A_SECTION else later).append(hit)
+        few = sections[section] <= _OF_A_SECTION or named_section(question, hit.passage)
+        (first if few else later).append(hit)
     return first + later
 
 

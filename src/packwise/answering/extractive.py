@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from packwise.answering.answer import LIKELY
 from packwise.answering.block_ranking import (
+    ASKS_MEANING,
     Named,
     RankedBlocks,
     answer_probability,
@@ -209,8 +210,9 @@ def _with_first_passages(
 
 
 def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
-    """How the section begins that the question names best; none if the best block is of it, or of
-    a section that a rarer word names: of "the amix filter's duration option", amix."""
+    """How the section begins that the question names best; none if the best block is of it, unless
+    the question is what that is, or of a section that a rarer word names: of "the amix filter's
+    duration option", amix."""
     best = ranked.blocks[0].block
     named = [(opens_named_section(ranked.question, one.block), one.block) for one in ranked.blocks]
     how, opening = max(named, key=lambda pair: pair[0])
@@ -218,7 +220,8 @@ def _named_opening(ranked: RankedBlocks) -> AnswerBlock | None:
         return None
     passage, other = opening.source.passage, best.source.passage
     if (passage.document, passage.section_path) == (other.document, other.section_path):
-        return opening if how is Named.IN_WORDS else None
+        whole = how is Named.IN_WORDS or ASKS_MEANING.match(ranked.question.text)
+        return opening if whole else None
     if not identifiers(ranked.question.text) and _rarest_word(
         ranked.question, other
     ) > _rarest_word(ranked.question, passage):

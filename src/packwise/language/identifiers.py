@@ -15,7 +15,8 @@ _KINDS = (
     "command builtin function method option flag setting directive statement keyword operator "
     "variable parameter module class decorator attribute field macro"
 )
-_OF_A_KIND = re.compile(rf"\b(\w+) (?:{_KINDS.replace(' ', '|')})\b")
+_KIND = rf"(?:{_KINDS.replace(' ', '|')})\b"
+_OF_A_KIND = re.compile(rf"\b(\w+) {_KIND}|\bthe (\w+) (?=\w+ {_KIND})")
 
 
 def identifiers(question: str) -> set[str]:
@@ -25,6 +26,8 @@ def identifiers(question: str) -> set[str]:
 
 
 def plain_identifiers(question: str) -> set[str]:
-    """The plain words of a question that it says are identifiers: "the mapfile builtin". They may
-    be common words too, so that only what is written alike is meant."""
-    return set(_OF_A_KIND.findall(question)) - FUNCTION_WORDS
+    """The plain words of a question that it says are identifiers: "the mapfile builtin", "the
+    noatime mount option". They may be common words too, so that only what is written alike is
+    meant."""
+    named = {found[1] or found[2] for found in _OF_A_KIND.finditer(question)}
+    return named - FUNCTION_WORDS

@@ -251,13 +251,17 @@ class DocumentBuilder:
         )
 
     def _find_title(self, document_id: str) -> tuple[str, _Piece | None]:
-        """The title, and the one leading first-level heading that it was taken from or equals."""
+        """The title, and the leading heading that it was taken from or equals."""
         headings = [piece for piece in self._pieces if piece.level]
         tops = [piece for piece in headings if piece.level == 1]
         leading = tops[0] if len(tops) == 1 and tops[0] is headings[0] else None
         if declared := _one_line(self.title):
             same = leading and _folded(leading.linked.text) == _folded(declared)
             return declared, leading if same else None
+        # A page of a book may begin with its title at a lower level.
+        first = headings[0] if headings and not tops else None
+        if first and _folded(first.linked.text) == _folded(self.fallback_title):
+            return _one_line(self.fallback_title), first
         # Of several first-level headings none is the title of the whole.
         if tops and not (len(tops) > 1 and self.fallback_title.strip()):
             return tops[0].linked.text, leading

@@ -25,6 +25,7 @@ from packwise.sources.html_content import (
 )
 from packwise.sources.html_parser import parse
 from packwise.sources.linked_text import LinkedText, TextBuilder
+from packwise.sources.terms import TOLD_AT_LENGTH
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -51,6 +52,7 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
 _BOLD = ("b", "strong")
+_EMPHASIS = (*_BOLD, "i", "em", "var", "br")
 _CODE = ("code", "kbd", "samp", "tt")
 # What converters write instead of elements for headings, bold type and code.
 _HEADING_CLASS = re.compile(r"(?:mso)?h(?:eading)?[-_]?([1-6])")
@@ -132,6 +134,30 @@ def _is_named(node: LexborNode) -> bool:
     if first is None or first.tag not in _BOLD or not first.css_first("[id], a[name]"):
         return False
     return all(child.tag not in _BLOCKS and child.tag not in _LISTS for child in node.iter())
+
+
+def _is_target(node: LexborNode) -> bool:
+    """Whether an empty anchor that links lead to stands before an element."""
+    before = node.prev
+    while before is not None and before.tag == "-text" and not (before.text_content or "").strip():
+        before = before.prev
+    return before is not None and before.tag == "a" and not before.text(strip=True)
+
+
+def _is_signature(node: LexborNode) -> bool:
+    """Whether an element is in bold type, but for words in italics that stand for others."""
+    parts = [child for child in node.iter(include_text=True) if child.text(strip=True)]
+    return bool(parts) and parts[0].tag in _BOLD and all(part.tag in _EMPHASIS for part in parts)
+
+
+def _has_named_items(node: LexborNode) -> bool:
+    """Whether most items of a list say something at length below a line in bold type."""
+    items = [child for child in node.iter() if child.tag == "li"]
+    first = [next(item.iter(), None) for item in items]
+    named = [one for one in first if one is not None and one.tag == "p" and _is_bold(one)]
+    if 2 * len(named) <= len(items) or len(named) < 2:
+        return False
+    return len(node.text()) >= TOLD_AT_LENGTH * len(items)
 
 
 def _classes(node: LexborNode) -> list[str]:
@@ -332,9 +358,22 @@ class _HtmlReader:
         if self._cell is None and not self._heading and (level := _heading_level(node)):
             self._add = partial(self._builder.heading, level)
         elif _is_bold(node):
-            self._add = self._builder.label
+            self._add = partial(self._builder.label, target=_is_target(node))
+        elif self._cell is None and _is_signature(node):
+            self._add = self._add_signature
         elif self._cell is None and _is_code(node):
             self._add = lambda linked: self._builder.code(linked.text)
+
+    def _add_signature(self, linked: LinkedText) -> None:
+        """Add the line that says how something is written, and names it; of several, the first
+        does."""
+        first, *others = linked.text.split("\n")
+        name = first.rstrip("; ")
+        if others or name != first:
+            self._builder.name(LinkedText(name))
+            self._builder.paragraph(linked)
+        else:
+            self._builder.label(linked)
 
     def _enter_division(self, node: LexborNode) -> None:
         self._break()
@@ -379,7 +418,8 @@ class _HtmlReader:
 
     def _enter_list(self, node: LexborNode) -> None:
         # Items with headings are sections: the methods of a class, cards.
-        self._lists.append(self._cell is None and node.css_first(_SECTIONS_AS_ITEMS) is None)
+        sections = node.css_first(_SECTIONS_AS_ITEMS) is not None or _has_named_items(node)
+        self._lists.append(self._cell is None and not sections)
         if self._cell is None:
             self._flush()
         if self._lists[-1]:

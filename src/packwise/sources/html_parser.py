@@ -26,6 +26,7 @@ _FLAT = frozenset(
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _XHTML = re.compile(r"\A\s*<\?xml\s|http://www\.w3\.org/1999/xhtml|//DTD XHTML ")
 _EMPTY = re.compile(r"""<([a-zA-Z][\w:.-]*+)((?:[^<>"'/]++|"[^"<]*+"|'[^'<]*+'|/(?!>))*+)/>""")
+_DRAWING = re.compile(r"(?is)<svg\b.*?(?:</svg\s*>|\Z)")
 _MOST_ATTRIBUTES = 100
 _LONG_TAG = 4096
 _ONE_ATTRIBUTE = r"""=?[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+"""
@@ -39,6 +40,9 @@ _MARKUP = re.compile(r"(?is)<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1|\Z)|</
 
 def parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
     """The parsed HTML; ``None`` if it is nested too deep and was added as plain text."""
+    if _depth(source) > _DEEPEST:
+        # The elements of a drawing end in themselves, and none of its text is read.
+        source = _DRAWING.sub("", source)
     if _depth(source) > _DEEPEST:
         if meta := _ACCESS.search(source):
             builder.metadata |= access([*builder.metadata.items(), (meta[1], None)])

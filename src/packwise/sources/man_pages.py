@@ -20,6 +20,10 @@ _LONGEST_TERM, _LONGEST_LINES = 100, 1000
 """Characters of a term on one line, and of one that goes on over several."""
 _LONG_NAME = 60
 _OPTION = re.compile(r"(?:^|, )(--?\w[\w-]*)")
+_OPTIONAL = re.compile(r" ?\[[^][]*\]")
+_COMMAND = re.compile(r"[#$] [a-z./]\S* ")
+"""How a command begins that stands after the prompt of a shell."""
+_FILE_NAME = re.compile(r"(.+)\.([1-9][0-9a-z]*)(?:\.gz)?")
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\ |\S)+)')
 _FONTS = frozenset("B I R BR RB BI IB IR RI SM SB".split())
 _PAGE = re.compile(r"(?<![\w.:+-])[A-Za-z][\w.:+-]{0,60}\s?\(\d[a-z]{0,3}\)")
@@ -41,8 +45,12 @@ def is_manual(path: Path) -> bool:
 
 
 def read(builder: DocumentBuilder, file: SourceFile) -> None:
-    """Add a manual page; its title is its name and section: ``tar(1)``."""
+    """Add a manual page; its title is its name and section: ``tar(1)``. The name is that of the
+    file, by which people call it: several pages of a command may bear the name of the command."""
     _ManReader(builder).read(decode(file_bytes(file.path))[0])
+    name = _FILE_NAME.fullmatch(file.path.name)
+    if name is not None and name[1].lower() != builder.title.partition("(")[0].lower():
+        builder.title = f"{name[1]}({name[2]})"
 
 
 class _ManReader:
@@ -204,7 +212,10 @@ class _ManReader:
         inline.write_flowing(text[position:])
         if term:
             self._begin_term(term)
-        named = self._starts_bold and not (term or self._depth)
+        if not (term or self._list_depths) and _COMMAND.match(text):
+            self._builder.code(" ".join(text.split()))
+            return
+        named = self._starts_bold and not (term or self._depth or self._mdoc.in_synopsis)
         (self._builder.label if named else self._builder.paragraph)(inline.finish())
 
     def _begin_term(self, term: str) -> None:
@@ -432,5 +443,11 @@ def _table_rows(lines: list[str]) -> list[list[str]]:
 def _short_name(term: str) -> str:
     """A term without its optional arguments, or all arguments of an option if they are long."""
     name = term.partition(" [")[0].rstrip(" |")
+    if not term.startswith("-"):
+        # Of a command, what follows the first of them is not optional.
+        whole = term
+        while (shorter := _OPTIONAL.sub("", whole)) != whole:
+            whole = shorter
+        name = " ".join(whole.split()) or name
     options = _OPTION.findall(name) if len(name) > _LONG_NAME else []
     return ", ".join(dict.fromkeys(options)) or name

@@ -51,6 +51,8 @@ _CODE_DIRECTIVES = re.compile(
     r"(?:code|sourcecode|prompt|console|shell|literal|parsed-literal|doctest|test|math|latex|diagram"
     r"|mermaid|graphviz|plantuml|eval-rst|raw|csv-table|jupyter|ipython|program-output|exec|command)"
 )
+_LANGUAGE = re.compile(r"(?:#!|:::)[a-z][\w+-]* (?=\S)")
+"""What names the language of code in a line: ``#!python print()``."""
 _BOLD_LINE = re.compile(r"\*\*[^*\n]+\*\*")
 _CONTAINER_MARKS = re.compile(r"(?m)^[>*+\-\s]+")
 
@@ -289,7 +291,9 @@ class _MarkdownReader:
 
 def _write_inline(inline: TextBuilder, token: Token) -> None:
     match token.type:
-        case "text" | "code_inline" | "text_special":
+        case "code_inline":
+            inline.write(_LANGUAGE.sub("", token.content))
+        case "text" | "text_special":
             inline.write(token.content)
         case "image":
             inline.write(said_of_image(token.content))

@@ -1,8 +1,9 @@
 """Markdown as MkDocs and MyST extend it, turned into plain Markdown before it is parsed.
 
 Admonitions and tabs (``!!! note "Title"``, ``=== "Linux"``, ``:::{tip}``) become a line in bold
-italics, which unlike one in bold type heads only their own text. What inserts other files or
-tables of contents is dropped. A definition stays one paragraph with its term.
+italics, which unlike one in bold type heads only their own text. What inserts other files, tables
+of contents or objects that were not found (``::: package.Class``) is dropped, and so are attributes
+(``{: #name .class }``) and icons. A definition stays one paragraph with its term.
 """
 
 from __future__ import annotations
@@ -15,14 +16,35 @@ from packwise.sources.sphinx_tree import VERSIONS
 if TYPE_CHECKING:
     from markdown_it.token import Token
 
-_MARKS = re.compile(r"(?m)^ *(?:!!!|\?\?\?\+?|===[^\n]{0,9}[\"]|:{3,}\{|--8<--|\[TOC\]|\(\S+\)=$)")
+_MARKS = re.compile(
+    r"(?m)^ *(?:!!!|\?\?\?\+?|===[^\n]{0,9}[\"]|:{3,}[ {]|--8<--|\[TOC\]|\(\S+\)=$)"
+    r"|\{:? {0,3}(?:[#.]\w|[\w-]+=)|\]\[\w+\.\w|\bmarkdown(?:=[\"'\w]+)? *>"
+    r"|:(?:material|octicons|fontawesome|simple)-"
+)
 _FENCE = re.compile(r" *(`{3,}|~{3,})")
 _BLOCK = re.compile(
     r"""( *)(?:(?:!!!|\?\?\?)\+? +([\w -]+?)(?: +"([^"]*)")?|===!?\+? +"([^"]*)") *$"""
 )
-_COLONS = re.compile(r" *(:{3,})(?:\{([\w:+.-]+)\}\s*(.*))?$")
-_UNREAD = re.compile(r"(?i) *(?:--8<--|\[TOC\] *$|\(\S+\)= *$)")
+_COLONS = re.compile(
+    r" *(?::{3,}(?:\{(?P<directive>[\w:+.-]+)\}\s*(?P<argument>.*)"
+    r"| +(?P<container>[a-z]+)(?: +(?P<title>\S.*))?)?"
+    r"|::: +(?P<object>[\w:-]+(?:\.[\w:-]+)+)(?:\[\w+\])? *)$"
+)
+_ATTRIBUTE = r"""(?:[#.][\w:.-]+|[\w-]+=(?:"[^"\n]*"|'[^'\n]*'|[\w./-]+))"""
+_ATTRIBUTES = re.compile(
+    rf"(?:(?<=[\])`*])|^(?=#|[ \t]*\{{)([^\n]*?)[ \t]*)"
+    rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}(?(1)[ \t]*$|(?!`))"
+)
+"""After a link, an image, code or bold type; at the end of a heading; or on a line of its own."""
+_TO_OBJECT = re.compile(r"(?<![\w\])`!])\[([^\[\]\n]+)\]\[[A-Za-z_]\w*(?:\.\w+)+\]")
+"""A link to the documentation of an object, which no page of the folder may hold."""
+_ICON = re.compile(r":(?:material|octicons|fontawesome|simple)-[\w-]+:")
+_UNREAD = re.compile(
+    r"(?i) *(?:--8<--|\[TOC\] *$|\(\S+\)= *$|<[a-z]+\b[^<>]*\smarkdown(?:=[\"'\w]+)? *> *$)"
+)
+"""What inserts something, names a place, or says that the text in an HTML element is Markdown."""
 _OPTION = re.compile(r" *:[\w-]+:(?: |$)")
+_INDENTED = re.compile(r" {4}|\s*$")
 _ADMONITIONS = frozenset("note tip warning danger important caution hint attention error".split())
 DROPPED = frozenset(
     "toctree contents include literalinclude image figure-md automodule autoclass autofunction "
@@ -53,7 +75,8 @@ def plain_markdown(text: str) -> str:
     found: list[str] = []
     indents: list[int] = []  # of the blocks that are open
     fence = ""
-    dropped = after_colons = False
+    dropped = False
+    options: re.Pattern[str] | None = None  # the lines that belong to the directive above
     for line in text.split("\n"):
         indent = len(line) - len(line.lstrip(" "))
         while indents and line.strip() and indent <= indents[-1]:
@@ -71,16 +94,17 @@ def plain_markdown(text: str) -> str:
             indents.append(len(block[1]))
             found += ["", f"***{title(block[2] or '', block[3] or block[4])}***", ""]
         elif colons := _COLONS.match(bare):
-            name = colons[2] or ""
-            dropped = bool(name) and name in DROPPED
-            after_colons = bool(name)
-            shown = directive_title(name, colons[3] or "") if not dropped else ""
+            name = colons["directive"] or colons["container"] or ""
+            dropped = name in DROPPED
+            options = _OPTION if name else _INDENTED if colons["object"] else None
+            argument = colons["argument"] or colons["title"] or ""
+            shown = directive_title(name, argument) if not dropped else ""
             found += ["", f"***{shown}***" if shown else "", ""]
-        elif after_colons and _OPTION.match(bare):
+        elif options and options.match(bare):
             continue
         elif not dropped and not _UNREAD.match(bare):
-            found.append(bare)
-            after_colons = False
+            found.append(_TO_OBJECT.sub(r"\1", _ICON.sub("", _ATTRIBUTES.sub(r"\1", bare))))
+            options = None
     return "\n".join(found)
 
 

@@ -45,6 +45,11 @@ _ODD_WORDS = 0.6
 _FEWEST_LETTERS, _COMMON_LETTERS = 150, 0.3
 _HEADING_SIZE = 1.15
 _HEADING_WORDS = 20
+_NEAR = 2.0
+_INDEX = re.compile(r"(?i)(?:\S+ ){0,3}index(?: of \S+)?")
+_PAGES = re.compile(r"\b\d{1,4}\b")
+_LONG_ENTRY = 60
+"""Characters of an entry of an index, with the numbers of its pages."""
 _SENTENCE = re.compile(r"[.!?,;]$")
 _PAGE_NUMBER = re.compile(
     r"(?i)[-–—\s|]*(?:page|p\.)?\s*(?:\d{1,4}|[ivxlc]{1,7})(?:\s*(?:of|/)\s*\d+)?[-–—\s|]*"
@@ -105,6 +110,11 @@ class _PdfReader:
         self._paragraph: list[tuple[int, str]] = []
         """The open paragraph: texts with their pages."""
         self._in_list = False
+        self._named = False
+        """Whether the paragraph begins with the name of what it describes."""
+        self._terms_x: float | None = None
+        """Where the names begin of what is described one after another."""
+        self._in_index = False
         self._texts = 0
         self._untitled_slide = False
 
@@ -236,6 +246,8 @@ class _PdfReader:
         self._untitled_slide = page.width > page.height
         for part in self._outline.with_whole_headings(parts(page.found), page.number):
             self._texts += len(part.text) + len(part.rows)
+            if self._in_index and _is_indexed(part):
+                continue
             match part.kind:
                 case BlockKind.TABLE:
                     self._close()
@@ -251,10 +263,14 @@ class _PdfReader:
 
     def _add_text(self, part: Part, page: int) -> None:
         if level := self._level(part, page):
+            self._in_index = _INDEX.fullmatch(part.text) is not None
             self._untitled_slide = False
             self._close()
             self._builder.place(f"page {page}")
             self._builder.heading(level, LinkedText(part.text))
+            self._terms_x = None
+        elif part.term:
+            self._open_term(part, page)
         elif part.item:
             self._close_paragraph()
             if not self._in_list:
@@ -266,11 +282,24 @@ class _PdfReader:
             self._builder.open_item()
             self._builder.paragraph(LinkedText(f"{marker} {text}" if numbered else text))
             self._builder.close_item()
-        elif self._continues(part):
+        elif self._continues(part) or (self._named and len(self._paragraph) == 1):
             self._paragraph.append((page, part.text))
         else:
             self._close()
+            if self._terms_x is not None and part.x0 < self._terms_x + _NEAR:
+                self._builder.close_terms()
+                self._terms_x = None
             self._paragraph.append((page, part.text))
+
+    def _open_term(self, part: Part, page: int) -> None:
+        """Begin the description of a name."""
+        self._close()
+        if self._terms_x is None:
+            self._builder.open_terms()
+            self._terms_x = part.x0
+        self._builder.term(part.text)
+        self._paragraph.append((page, part.text))
+        self._named = True
 
     def _continues(self, part: Part) -> bool:
         """Whether a paragraph goes on after the end of a column or page."""
@@ -309,14 +338,17 @@ class _PdfReader:
             return
         text, places, page = "", list[tuple[int, str]](), self._paragraph[0][0]
         self._builder.place(f"page {page}")
-        for number, part in self._paragraph:
+        for at, (number, part) in enumerate(self._paragraph):
             if number != page:
                 places.append((len(text), f"page {number}"))
                 page = number
-            text = joined(text, part)
+            text = f"{text}\n{part}" if self._named and at == 1 else joined(text, part)
         self._paragraph.clear()
+        name, gap, told = text.partition("\n") if self._named else ("", "", text)
+        self._named = False
         builder = TextBuilder()
-        builder.write_flowing(text)
+        builder.write(name + gap)
+        builder.write_flowing(told)
         self._builder.paragraph(builder.finish(), places)
 
     def _close(self) -> None:
@@ -347,6 +379,16 @@ class _PdfReader:
             self._builder.warn(f"{count} of {total} pages were read by OCR: check what they say")
         if total > self._count:
             self._builder.warn(f"the pages after {self._count:,} were left out")
+
+
+def _is_indexed(part: Part) -> bool:
+    """Whether a part of an index consists of its entries, or is the letter above some."""
+    said = [cell for row in part.rows for cell in row if cell] or [part.text]
+    entries = sum(
+        len(one) < 3 or (one[-1].isdigit() and len(one) <= _LONG_ENTRY * len(_PAGES.findall(one)))
+        for one in said
+    )
+    return part.kind is not BlockKind.CODE and 2 * entries > len(said)
 
 
 def _odd(words: PageWords) -> bool:

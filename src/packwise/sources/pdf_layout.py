@@ -23,6 +23,8 @@ _FEWEST_LINES = 4
 _NEW_PARAGRAPH = 1.4
 """A line pitch so much larger than the usual one begins a paragraph."""
 _INDENT = 0.8
+_ALIGNED = 0.5
+_MOST_NAMES = 6
 _SHORT_LINE = 0.75
 _SENTENCE_END = (".", "!", "?", ":", ";", "”", '"', ")")
 _TABLE_ROWS = 3
@@ -33,12 +35,15 @@ _FEWEST_ENTRIES = 5
 _MOSTLY = 0.5
 _IN_ORDER = 0.9
 _WORD_BREAK = re.compile(r"[^\W\d_]{2,}-$")
+_END = 3
+"""Characters at the end of a line that show whether a word was divided there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """A block of a page. ``rows`` are the cells of a table; ``gap`` says that space stands before
-    it."""
+    it, and ``term`` that it is the name, in a fixed font, of what is described after it. ``x0`` is
+    where it begins."""
 
     kind: BlockKind
     text: str
@@ -48,6 +53,8 @@ class Part:
     item: bool = False
     lines: int = 1
     gap: bool = False
+    term: bool = False
+    x0: float = 0.0
 
 
 Row = list[PdfSegment]
@@ -211,7 +218,7 @@ def _parts_of_region(region: Row) -> Iterator[Part]:
             paragraphs.after_table = True
             at = end
         else:
-            yield from paragraphs.add(rows[at])
+            yield from paragraphs.add(rows[at], rows[at + 1] if at + 1 < len(rows) else None)
             at += 1
     yield from paragraphs.close()
 
@@ -234,30 +241,43 @@ class _Paragraphs:
         self._left, self._right, self._usual = left, right, usual
         self._lines: list[PdfSegment] = []
         self._gap = True
+        self._named: tuple[int, int] = (0, 0)
+        """How many lines, and words of the last of them, name what the others describe."""
+        self._may_name = True
+        """Whether the open lines begin at the left and in a fixed font."""
+        self._told: PdfSegment | None = None
+        """A line that begins where descriptions do."""
         self.after_table = False
 
-    def add(self, row: Row) -> Iterator[Part]:
+    def add(self, row: Row, below: Row | None) -> Iterator[Part]:
+        """Add a line; ``below`` is the one after it."""
         line = PdfSegment(tuple(word for segment in row for word in segment.words))
         gap = self.after_table or not self._lines
         if self._lines:
             before = self._lines[-1]
             pitch = (before.y - line.y) / max(line.size, before.size, 1)
             gap = pitch > self._usual * _NEW_PARAGRAPH
-            if gap or self._breaks(before, line):
+            words = _term_words(before, line, below) if self._may_name and not gap else 0
+            if words:
+                self._named = len(self._lines), words
+                self._told = line
+            if gap or self._breaks(before, line, hangs=0 < words < len(before.words)):
                 yield from self.close()
         self.after_table = False
         if not self._lines:
-            self._gap = gap
+            self._gap, self._may_name = gap, True
+        self._may_name = self._may_name and line.x0 < self._left + 1 and line.words[0].mono
         self._lines.append(line)
 
-    def _breaks(self, before: PdfSegment, line: PdfSegment) -> bool:
+    def _breaks(self, before: PdfSegment, line: PdfSegment, *, hangs: bool) -> bool:
         if abs(before.size - line.size) > 0.12 * before.size or before.bold != line.bold:
             return True
         if is_marker(line.words[0].text) and (len(line.words) > 1 or not line.text.isalnum()):
             return True
         first = self._lines[0]
         item = is_marker(first.words[0].text)
-        indented = line.x0 - before.x0 > _INDENT * line.size and not (item and before is first)
+        hangs = hangs or (item and before is first)
+        indented = line.x0 - before.x0 > _INDENT * line.size and not hangs
         outdented = before.x0 - line.x0 > _INDENT * line.size and (item or len(self._lines) > 1)
         short = before.x1 < self._left + _SHORT_LINE * (self._right - self._left)
         return indented or outdented or (short and before.text.endswith(_SENTENCE_END))
@@ -266,6 +286,22 @@ class _Paragraphs:
         if not self._lines:
             return
         lines, self._lines = self._lines, []
+        (named, words), self._named = self._named, (0, 0)
+        if not named and self._told is not None and lines[0].x0 < self._left + 1:
+            # What is told on the line of its name alone begins where other descriptions do.
+            words = _term_words(lines[0], self._told, None) % len(lines[0].words)
+            named = min(words, 1)
+        if named:
+            last = lines[named - 1]
+            terms = (*lines[: named - 1], PdfSegment(last.words[:words]))
+            text = ", ".join(line.text for line in terms)
+            yield Part(
+                BlockKind.TEXT, text, last.size, last.bold, gap=self._gap, term=True, x0=last.x0
+            )
+            told = last.words[words:]
+            lines = [*([PdfSegment(told)] if told else []), *lines[named:]]
+        if not lines:
+            return
         # A bullet may stand a little above or below the line of its text.
         item = is_marker(lines[0].words[0].text) and len(lines[0].words) + len(lines) > 2
         text = ""
@@ -279,14 +315,29 @@ class _Paragraphs:
             item=item,
             lines=len(lines),
             gap=self._gap,
+            x0=lines[0].x0,
         )
+
+
+def _term_words(line: PdfSegment, told: PdfSegment, below: Row | None) -> int:
+    """How many words of a line name what is told further right in the next one: all if the first
+    is in a fixed font, those in a fixed font if the words after them stand there too. The line
+    ``below`` must stand there or name something: it is not the first line that is indented."""
+    words = line.words
+    if not words[0].mono or told.mono or told.x0 - line.x0 < _INDENT * line.size:
+        return 0
+    if below and below[0].x0 < told.x0 - _ALIGNED * line.size and not below[0].words[0].mono:
+        return 0
+    number = next((n for n, word in enumerate(words) if not word.mono), len(words))
+    beside = number < len(words) and abs(words[number].x0 - told.x0) < _ALIGNED * line.size
+    return number if beside else len(words)
 
 
 def joined(text: str, more: str) -> str:
     """Two lines as one text; a word that was divided at the end of the line is one again."""
     if not text:
         return more
-    if more[:1].islower() and _WORD_BREAK.search(text):
+    if more[:1].islower() and _WORD_BREAK.search(text[-_END:]):
         return text[:-1] + more
     return text + more if text.endswith(("-", "/")) else f"{text} {more}"
 
@@ -362,10 +413,25 @@ def _overlap(segment: PdfSegment, column: tuple[float, float]) -> float:
 def _code_end(rows: list[Row], at: int) -> int:
     end = at
     while end < len(rows) and all(segment.mono for segment in rows[end]):
+        if _names_below(rows, end):
+            # So do a few names right above that stand below each other.
+            least = max(at, end - _MOST_NAMES)
+            while end > least and rows[end - 1][0].x0 < rows[end][0].x0 + 1:
+                end -= 1
+            break
         end += 1
     lines = rows[at:end]
     # One line in a fixed font may be a heading or a file name in the text.
     return end if len(lines) > 1 or (lines and len(lines[0][0].words) > 2) else at
+
+
+def _names_below(rows: list[Row], at: int) -> bool:
+    """Whether a row names what the next one describes."""
+    name, told, below = (*rows[at : at + 3], None, None)[:3]
+    if name is None or told is None or len(name) > 1 or len(told) > 1:
+        return False
+    near = name[0].y - told[0].y < _NEW_PARAGRAPH * name[0].size
+    return near and _term_words(name[0], told[0], below) > 0
 
 
 def _code(rows: list[Row]) -> str:

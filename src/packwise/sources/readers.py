@@ -151,7 +151,7 @@ BUILT_IN = (
         (".md", ".markdown"),
         Reads.TEXT,
         "packwise.sources.markdown:read",
-        version="3",
+        version="4",
         lines=True,
     ),
     Reader(
@@ -159,7 +159,7 @@ BUILT_IN = (
         (".html", ".htm", ".xhtml", ".shtml"),
         Reads.TEXT,
         "packwise.sources.html:read",
-        version="5",
+        version="6",
         lines=True,
     ),
     Reader(
@@ -193,7 +193,7 @@ BUILT_IN = (
         needs=("pypdfium2",),
         pip="packwise[pdf]",
         uses=("rapidocr",),
-        version="6",
+        version="7",
     ),
     Reader("docx", (".docx", ".docm"), Reads.FILE, "packwise.sources.docx:read", version="2"),
     Reader("pptx", (".pptx", ".pptm"), Reads.FILE, "packwise.sources.pptx:read", version="2"),
@@ -248,7 +248,7 @@ BUILT_IN = (
         Reads.FILE,
         "packwise.sources.man_pages:read",
         accepts="packwise.sources.man_pages:is_manual",
-        version="2",
+        version="3",
     ),
     Reader(
         "python",

@@ -72,7 +72,7 @@ class Terms:
         second says more about the first. Those of a list that is announced ("the arguments
         are:") stay with it."""
         longest = LONGEST_TARGET if target else LONGEST_LABEL
-        short = 0 < len(name) <= longest and name[-1] not in ".:;,!"
+        short = 0 < len(name) <= longest and name[-1] not in (":;," if target else ".:;,!")
         short = short and not _CAPTION.match(name)
         self._listed |= announced and not self._labels
         if short and not (self._open or self._listed or at - 1 in self._labels):
