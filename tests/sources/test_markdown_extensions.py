@@ -1,5 +1,11 @@
 """MkDocs and MyST: admonitions, tabs, roles and directives are read as their authors meant them."""
 
+import time
+
+import pytest
+
+from packwise.sources.markdown_extensions import plain_markdown
+
 
 def test_admonitions_and_tabs_of_mkdocs(read, blocks):
     text = (
@@ -100,11 +106,41 @@ def test_markdown_in_an_html_element_is_read(read, blocks):
     ]
 
 
-def test_a_link_to_an_object_is_its_text(read, blocks):
+def test_a_link_to_a_heading_or_an_object_is_its_text(read, blocks):
     text = (
-        "# Keys\n\nCall [`key.sign`][keys.Key.sign] of a [key][keys.Key], see [more][1.2] and "
-        "`a[x][b.c]`.\n\n[1.2]: https://keys.example\n"
+        "# Keys\n\nCall [`key.sign`][keys.Key.sign] of [it][keys.Key], see [more][1.2], [lids][] "
+        "and [a box][boxes]: `a[x][b.c]`, x[0][1], [0][1], [Boxes][], [all][Boxes].\n\n"
+        "[1.2]: https://keys.example\n[boxes]: https://boxes.example\n"
     )
     document = read("markdown", text)
-    assert blocks(document) == [("text", "Call key.sign of a key, see more and a[x][b.c].")]
-    assert [link.href for link in document.links] == ["https://keys.example"]
+    said = "Call key.sign of it, see more, lids and a box: a[x][b.c], x[0][1], [0][1], Boxes, all."
+    assert blocks(document) == [("text", said)]
+    boxes = "https://boxes.example"
+    assert [link.href for link in document.links] == ["https://keys.example", *[boxes] * 3]
+
+
+def test_an_admonition_in_an_item_of_a_list_is_part_of_it(read, blocks):
+    text = (
+        "# Keys\n\n!!! hint\n\n    -   One:\n\n        !!! tip\n\n            Use it.\n\n"
+        "    -   Two.\n\nEnd.\n"
+    )
+    assert blocks(read("markdown", text)) == [
+        ("text", "Hint"),
+        ("list", "- One:\n  Tip\n  Use it.\n- Two."),
+        ("text", "End."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# " + " " * 100_000 + "{ #a",
+        " " * 100_000 + "{ #a",
+        "{ #a " * 50_000,
+        "[a][b" * 30_000 + "{ #a }",
+    ],
+)
+def test_lines_that_look_like_attributes_are_read_in_linear_time(text):
+    started = time.thread_time()
+    plain_markdown(text)
+    assert time.thread_time() - started < 2

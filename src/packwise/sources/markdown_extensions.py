@@ -9,6 +9,7 @@ of contents or objects that were not found (``::: package.Class``) is dropped, a
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from packwise.sources.sphinx_tree import VERSIONS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _MARKS = re.compile(
     r"(?m)^ *(?:!!!|\?\?\?\+?|===[^\n]{0,9}[\"]|:{3,}[ {]|--8<--|\[TOC\]|\(\S+\)=$)"
-    r"|\{:? {0,3}(?:[#.]\w|[\w-]+=)|\]\[\w+\.\w|\bmarkdown(?:=[\"'\w]+)? *>"
+    r"|\{:? {0,3}(?:[#.]\w|[\w-]+=)|\]\[[\w.:-]*\]|\bmarkdown(?:=[\"'\w]+)? *>"
     r"|:(?:material|octicons|fontawesome|simple)-"
 )
 _FENCE = re.compile(r" *(`{3,}|~{3,})")
@@ -31,13 +32,15 @@ _COLONS = re.compile(
     r"|::: +(?P<object>[\w:-]+(?:\.[\w:-]+)+)(?:\[\w+\])? *)$"
 )
 _ATTRIBUTE = r"""(?:[#.][\w:.-]+|[\w-]+=(?:"[^"\n]*"|'[^'\n]*'|[\w./-]+))"""
-_ATTRIBUTES = re.compile(
-    rf"(?:(?<=[\])`*])|^(?=#|[ \t]*\{{)([^\n]*?)[ \t]*)"
-    rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}(?(1)[ \t]*$|(?!`))"
+_LIST = rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}"
+_ATTRIBUTES = re.compile(_LIST)
+_ATTRIBUTES_BESIDE = re.compile(rf"(?<=[\])`*]){_LIST}(?!`)")
+"""After a link, an image, code or bold type."""
+_REFERENCE = re.compile(
+    r"(?<![\w\])`!])\[(?P<text>[^\[\]\n]*[^\W\d_][^\[\]\n]*)\]\[(?P<label>(?:[A-Za-z_][\w.:-]*)?)\]"
 )
-"""After a link, an image, code or bold type; at the end of a heading; or on a line of its own."""
-_TO_OBJECT = re.compile(r"(?<![\w\])`!])\[([^\[\]\n]+)\]\[[A-Za-z_]\w*(?:\.\w+)+\]")
-"""A link to the documentation of an object, which no page of the folder may hold."""
+"""A link to a heading or to an object, by its name: ``[tasks][]``, ``[it][package.Class]``."""
+_LABEL = re.compile(r"(?m)^ {0,3}\[([^\]\n]+)\]:")
 _ICON = re.compile(r":(?:material|octicons|fontawesome|simple)-[\w-]+:")
 _UNREAD = re.compile(
     r"(?i) *(?:--8<--|\[TOC\] *$|\(\S+\)= *$|<[a-z]+\b[^<>]*\smarkdown(?:=[\"'\w]+)? *> *$)"
@@ -72,6 +75,7 @@ def plain_markdown(text: str) -> str:
     """The text without the marks of extensions; code is left as it is."""
     if _MARKS.search(text) is None:
         return text
+    defined = {label.casefold() for label in _LABEL.findall(text)}
     found: list[str] = []
     indents: list[int] = []  # of the blocks that are open
     fence = ""
@@ -91,21 +95,37 @@ def plain_markdown(text: str) -> str:
             elif opened and opened[1].startswith(fence) and not bare.strip(" `~"):
                 fence = ""
         elif block := _BLOCK.match(line):
+            # One inside an item of a list stays part of it.
+            inside = " " * (len(block[1]) - 4 * len(indents))
             indents.append(len(block[1]))
-            found += ["", f"***{title(block[2] or '', block[3] or block[4])}***", ""]
+            found += ["", f"{inside}***{title(block[2] or '', block[3] or block[4])}***", ""]
         elif colons := _COLONS.match(bare):
             name = colons["directive"] or colons["container"] or ""
             dropped = name in DROPPED
             options = _OPTION if name else _INDENTED if colons["object"] else None
             argument = colons["argument"] or colons["title"] or ""
-            shown = directive_title(name, argument) if not dropped else ""
-            found += ["", f"***{shown}***" if shown else "", ""]
+            above = directive_title(name, argument) if not dropped else ""
+            found += ["", f"***{above}***" if above else "", ""]
         elif options and options.match(bare):
             continue
         elif not dropped and not _UNREAD.match(bare):
-            found.append(_TO_OBJECT.sub(r"\1", _ICON.sub("", _ATTRIBUTES.sub(r"\1", bare))))
+            found.append(_plain_line(bare, defined))
             options = None
     return "\n".join(found)
+
+
+def _plain_line(line: str, defined: Collection[str]) -> str:
+    """A line without attributes, icons and the names of what is not ``defined`` in its file."""
+
+    def shown(link: re.Match[str]) -> str:
+        label = (link["label"] or link["text"]).casefold()
+        return link[0] if label in defined else link["text"]
+
+    if line.rstrip().endswith("}") and line.lstrip().startswith(("#", "{")):
+        # At the end of a heading, or on a line of their own.
+        at = line.rfind("{")
+        line = line[:at].rstrip() if _ATTRIBUTES.fullmatch(line.rstrip(), at) else line
+    return _REFERENCE.sub(shown, _ICON.sub("", _ATTRIBUTES_BESIDE.sub("", line)))
 
 
 def title(name: str, given: str | None) -> str:
