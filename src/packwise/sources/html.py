@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,9 +23,21 @@ from packwise.sources.html_content import (
     shown_instead,
     title_above,
 )
+from packwise.sources.html_names import (
+    BLOCKS,
+    LISTS,
+    classes_of,
+    has_named_items,
+    heading_level,
+    is_bold,
+    is_code,
+    is_named,
+    is_signature,
+    is_target,
+    term_name,
+)
 from packwise.sources.html_parser import parse
 from packwise.sources.linked_text import LinkedText, TextBuilder
-from packwise.sources.terms import TOLD_AT_LENGTH
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -43,26 +55,8 @@ _DROPPED_CLASSES = frozenset(
     "navheader navfooter nav-panel pagination viewcode-link navpath ttc".split()
 )
 _DROPPED_IDS = frozenset(("titlearea",))
-_BLOCKS = frozenset(
-    "address article aside blockquote body caption center dd details div dl fieldset figcaption "
-    "figure footer form header hgroup hr html legend main p section summary table tbody td tfoot "
-    "th thead tr".split()
-)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _CELLS = frozenset(("td", "th"))
-_BOLD = ("b", "strong")
-_EMPHASIS = (*_BOLD, "i", "em", "var", "br")
-_CODE = ("code", "kbd", "samp", "tt")
-# What converters write instead of elements for headings, bold type and code.
-_HEADING_CLASS = re.compile(r"(?:mso)?h(?:eading)?[-_]?([1-6])")
-_BOLD_CLASSES = frozenset(("bold", "strong"))
-_CODE_CLASSES = frozenset("code programlisting screen verbatim sourcecode listing".split())
-_NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){1,4})\.? \S.{0,150}")
-"""The number and the name of a section: ``18.1 Using the examples``."""
-_FAR = 20
-"""Elements around a paragraph that are looked at: a page may nest thousands."""
-_AROUND_TEXT = frozenset(("li", "dd", "dt", "td", "th"))
 _WITHOUT_CHILDREN = frozenset(("br", "img", "pre"))
 _METADATA = frozenset("author date description keywords".split())
 _SECTIONING = frozenset("main article section".split())
@@ -71,9 +65,6 @@ _LAYOUT = "table, h1, h2, h3, h4, h5, h6, pre"
 
 _FEWEST_TERMS = 3
 
-_MOST_FORMS = 3
-_PARAMETERS = re.compile(r"(?<=[\w\]])\(.{20,}")
-"""Of a function, in a signature that is longer than a name should be."""
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 _SITE_NAME = re.compile(r"(?<=\S)\s+[—|]\s")
 """What parts the title of a page from the name of its site."""
@@ -120,87 +111,6 @@ def _read_head(page: LexborHTMLParser, builder: DocumentBuilder) -> None:
             builder.metadata |= access([*builder.metadata.items(), (name, content)])
 
 
-def _is_all(node: LexborNode, tags: Collection[str]) -> bool:
-    """Whether all text of an element is in one element of these kinds."""
-    parts = [child for child in node.iter(include_text=True) if child.text(strip=True)]
-    return len(parts) == 1 and parts[0].tag in tags
-
-
-def _is_named(node: LexborNode) -> bool:
-    """Whether an element is a line that begins with a name in bold type, which is a target."""
-    first = node.first_child
-    while first is not None and first.tag == "-text" and not (first.text_content or "").strip():
-        first = first.next
-    if first is None or first.tag not in _BOLD or not first.css_first("[id], a[name]"):
-        return False
-    return all(child.tag not in _BLOCKS and child.tag not in _LISTS for child in node.iter())
-
-
-def _is_target(node: LexborNode) -> bool:
-    """Whether an empty anchor that links lead to stands before an element."""
-    before = node.prev
-    while before is not None and before.tag == "-text" and not (before.text_content or "").strip():
-        before = before.prev
-    return before is not None and before.tag == "a" and not before.text(strip=True)
-
-
-def _is_signature(node: LexborNode) -> bool:
-    """Whether an element is in bold type, but for words in italics that stand for others."""
-    parts = [child for child in node.iter(include_text=True) if child.text(strip=True)]
-    return bool(parts) and parts[0].tag in _BOLD and all(part.tag in _EMPHASIS for part in parts)
-
-
-def _has_named_items(node: LexborNode) -> bool:
-    """Whether most items of a list say something at length below a line in bold type."""
-    items = [child for child in node.iter() if child.tag == "li"]
-    first = [next(item.iter(), None) for item in items]
-    named = [one for one in first if one is not None and one.tag == "p" and _is_bold(one)]
-    if 2 * len(named) <= len(items) or len(named) < 2:
-        return False
-    return len(node.text()) >= TOLD_AT_LENGTH * len(items)
-
-
-def _classes(node: LexborNode) -> list[str]:
-    return (node.attributes.get("class") or "").lower().split()
-
-
-def _is_bold(node: LexborNode) -> bool:
-    return _is_all(node, _BOLD) or not _BOLD_CLASSES.isdisjoint(_classes(node))
-
-
-def _heading_level(node: LexborNode) -> int:
-    """The level of a paragraph that is a heading by its class, or by bold type and a number such
-    as 18.1; 0 for others."""
-    for name in _classes(node):
-        if found := _HEADING_CLASS.fullmatch(name):
-            return int(found[1])
-    number = _NUMBERED.fullmatch(" ".join(node.text().split())) if _is_bold(node) else None
-    return 1 + number[1].count(".") if number else 0
-
-
-def _is_code(node: LexborNode) -> bool:
-    """Whether a paragraph is code by its class, or nothing but code of several words, and no part
-    of a list or table."""
-    if not _CODE_CLASSES.isdisjoint(_classes(node)):
-        return True
-    if not _is_all(node, _CODE) or len(node.text().split()) == 1:
-        return False
-    around = node.parent
-    for _ in range(_FAR):
-        if around is None or around.tag in _AROUND_TEXT:
-            break
-        around = around.parent
-    return around is None or around.tag not in _AROUND_TEXT
-
-
-def _term_name(text: str) -> str:
-    """The name of terms, one per line. Many forms of a call are one name."""
-    names = [_PARAMETERS.sub("()", line.strip(": ")) for line in text.split("\n")]
-    if len(names) > _MOST_FORMS:
-        names = [name.partition("(")[0].strip() or name for name in names]
-    return ", ".join(dict.fromkeys(names))
-
-
 class _HtmlReader:
     """Walks the tree without recursion, so depth costs no stack.
 
@@ -219,7 +129,7 @@ class _HtmlReader:
         self._rows: list[list[LinkedText]] | None = None
         self._cell: TextBuilder | None = None
         self._enters: dict[str, Callable[[LexborNode], None]] = {
-            **dict.fromkeys(_BLOCKS, lambda node: self._break()),
+            **dict.fromkeys(BLOCKS, lambda node: self._break()),
             "p": self._enter_paragraph,
             "div": self._enter_division,
             "dl": self._enter_definitions,
@@ -233,18 +143,18 @@ class _HtmlReader:
             "table": self._enter_table,
             "tr": self._enter_row,
             **dict.fromkeys(_HEADINGS, self._enter_heading),
-            **dict.fromkeys(_LISTS, self._enter_list),
+            **dict.fromkeys(LISTS, self._enter_list),
             **dict.fromkeys(_CELLS, self._enter_cell),
         }
         self._leaves: dict[str, Callable[[], None]] = {
-            **dict.fromkeys(_BLOCKS, self._break),
+            **dict.fromkeys(BLOCKS, self._break),
             "a": lambda: self._text.close_link(),
             "dl": self._leave_definitions,
             "dt": self._leave_term,
             "li": lambda: self._at_item(builder.close_item),
             "table": self._leave_table,
             **dict.fromkeys(_HEADINGS, self._leave_heading),
-            **dict.fromkeys(_LISTS, self._leave_list),
+            **dict.fromkeys(LISTS, self._leave_list),
             **dict.fromkeys(_CELLS, self._leave_cell),
         }
 
@@ -321,7 +231,7 @@ class _HtmlReader:
         """The code that Doxygen writes as a row of elements, or a signature as a table or a row."""
         if self._cell is not None or tag not in ("div", "table", "tr"):
             return ""
-        classes = _classes(node)
+        classes = classes_of(node)
         if tag == "div" and "fragment" in classes:
             for shown in node.css(".ttc, .lineno"):
                 shown.decompose()
@@ -355,13 +265,13 @@ class _HtmlReader:
         self._break()
         if not self._inline.blank:
             return
-        if self._cell is None and not self._heading and (level := _heading_level(node)):
+        if self._cell is None and not self._heading and (level := heading_level(node)):
             self._add = partial(self._builder.heading, level)
-        elif _is_bold(node):
-            self._add = partial(self._builder.label, target=_is_target(node))
-        elif self._cell is None and _is_signature(node):
+        elif is_bold(node):
+            self._add = partial(self._builder.label, target=is_target(node))
+        elif self._cell is None and is_signature(node):
             self._add = self._add_signature
-        elif self._cell is None and _is_code(node):
+        elif self._cell is None and is_code(node):
             self._add = lambda linked: self._builder.code(linked.text)
 
     def _add_signature(self, linked: LinkedText) -> None:
@@ -377,7 +287,7 @@ class _HtmlReader:
 
     def _enter_division(self, node: LexborNode) -> None:
         self._break()
-        if self._inline.blank and _is_named(node):
+        if self._inline.blank and is_named(node):
             self._add = partial(self._builder.label, target=True)
 
     def _enter_break(self, node: LexborNode) -> None:
@@ -418,7 +328,7 @@ class _HtmlReader:
 
     def _enter_list(self, node: LexborNode) -> None:
         # Items with headings are sections: the methods of a class, cards.
-        sections = node.css_first(_SECTIONS_AS_ITEMS) is not None or _has_named_items(node)
+        sections = node.css_first(_SECTIONS_AS_ITEMS) is not None or has_named_items(node)
         self._lists.append(self._cell is None and not sections)
         if self._cell is None:
             self._flush()
@@ -456,7 +366,7 @@ class _HtmlReader:
             # "Parameters" and "Returns" are parts of what is said about a function.
             around = (node.parent.attributes.get("class") or "") if node.parent else ""
             if "field-list" not in around.split():
-                self._builder.term(_term_name(term.text))
+                self._builder.term(term_name(term.text))
             self._inline.add(term)
             self._inline.write("\n")
 
