@@ -710,6 +710,25 @@ Nonzero exit codes have the following meanings:
     assert (alone.text, alone.plausible) == ("0", True)
 
 
+def test_few_words_of_a_table_that_answers_best_are_shown():
+    from packwise.models.cross_encoder import load_cross_encoder
+
+    text = """# The walled garden
+
+## Plants
+
+| plant | planted | height |
+|---|---|---|
+| quince | 1904 | 5 m |
+| mulberry | 1881 | 9 m |
+"""
+    encoder = load_cross_encoder(Settings())
+    found = ranked("When was the mulberry planted?", sources(read(text)), cross_encoder=encoder)
+    said = short_answer(found)
+    assert found.blocks[0].block.kind is PartKind.TABLE
+    assert (said.text, said.plausible) == ("1881", True)
+
+
 @pytest.mark.parametrize(("asked", "number"), [("threads", "4"), ("connections", "1024")])
 def test_of_several_numbers_in_a_part_the_one_asked_for_is_the_short_answer(asked, number):
     """What the cross-encoder marks alone is another one; what stands around the numbers helps."""

@@ -78,7 +78,8 @@ def short_answer(ranked: RankedBlocks, reader: SpanReader | None = None) -> Shor
     else:
         sure = confidence >= _MARKED_CONFIDENT
     # Few words beside a table, a list or code that answers better are not what it says.
-    sure = sure and ranked.blocks[0].block.kind in _SHORT
+    first = ranked.blocks[0].block
+    sure = sure and (first.kind in _SHORT or first.includes(block))
     return ShortAnswer(text, block, confidence, sure and _fits(ranked.question, text))
 
 
