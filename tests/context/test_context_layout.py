@@ -1,5 +1,6 @@
 """A context reads in order: best document first, each in reading order, nothing twice."""
 
+import pytest
 from packing_world import MemoryStore, cut, passage, prose
 
 from packwise.context.packer import pack
@@ -91,10 +92,12 @@ def test_overlapping_passages_become_one_stretch_of_the_document():
     assert context.trace.as_dict()["merges"] == [{"marker": 1, "ids": ["d#0", "d#1"]}]
 
 
-def test_a_passage_inside_another_is_merged_into_it():
+@pytest.mark.parametrize("part", ["first", "inner", "last"])
+def test_a_passage_inside_another_is_merged_into_it(part):
     text = prose("river", 6)
-    inside = text.index("The river", 150), text.index("The river", 420) - 1
-    store = MemoryStore(cut("d", text, (0, len(text)), inside))
+    first = 0 if part == "first" else text.index("The river", 150)
+    past = len(text) if part == "last" else text.index("The river", 420) - 1
+    store = MemoryStore(cut("d", text, (0, len(text)), (first, past)))
     context = packed(store, 0.9, 0.8)
     assert [p.text for p in context.passages] == [text]
     [dropped] = context.trace.dropped

@@ -118,6 +118,12 @@ def test_phrases_are_the_runs_of_words_that_can_be_named(text):
     assert phrases(text) == [run for run in dict.fromkeys(runs) if can_be_named(run)]
 
 
+def test_english_words_in_a_question_in_another_script_do_not_make_it_english():
+    question = "what is 北京大学中文系"
+    assert guess(question) == "zh"
+    assert not has_english_words(question)
+
+
 _FUNCTION_WORDS = sorted(word for row in languages().values() for word in row.stop_words)
 
 
