@@ -1,6 +1,10 @@
 """What becomes of HTML."""
 
+import time
+
 import pytest
+
+from packwise.errors import SourceError
 
 
 def page(body, head=""):
@@ -392,6 +396,30 @@ def test_a_large_drawing_does_not_make_a_page_plain_text(read):
     document = read("html", page(f"<h1>Boxes</h1>{drawing}<h2>Lids</h2><p>A lid closes.</p>"))
     assert (document.title, document.text) == ("Boxes", "Lids\n\nA lid closes.")
     assert [section.path for section in document.sections] == [("Lids",)]
+
+
+@pytest.mark.parametrize(
+    ("inside", "end"),
+    [("", ""), ("<meta name=acl content=staff>", "</svg>"), ("<meta name=acl content=staff>", "")],
+)
+def test_an_access_list_beside_a_large_drawing_is_never_lost(read, inside, end):
+    drawing = f"<svg>{'<path d=M0 />' * 5000}{inside}{end}"
+    body = f"<h1>Boxes</h1>{drawing}<meta name=acl content=staff><p>A lid closes.</p>"
+    with pytest.raises(SourceError, match="acl"):
+        read("html", page(body))
+
+
+def test_a_drawing_without_an_end_takes_no_text_along(read):
+    drawing = f"<svg>{'<path d=M0 />' * 5000}"
+    document = read("html", page(f"<h1>Boxes</h1>{drawing}<p>A lid closes.</p>"))
+    assert "A lid closes." in document.text
+
+
+@pytest.mark.parametrize("unit", ["<svg>", "<svg></svg", "</svg <svg", "<svg\n</svgx"])
+def test_drawings_are_left_out_in_time_proportional_to_their_number(read, unit):
+    started = time.thread_time()
+    read("html", page(unit * 20_000 + "<p>A lid closes.</p>"))
+    assert time.thread_time() - started < 5
 
 
 def test_classes_of_paragraphs_mean_headings_and_code(read, blocks):

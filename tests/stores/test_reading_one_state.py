@@ -13,6 +13,7 @@ from store_world import fill, keyword, make
 from test_pack_names_as_arrays import ARTICLES, QUESTIONS, documents, flows, repr_of
 
 from packwise.candidates import Filter
+from packwise.errors import StoreMissing
 from packwise.evaluation.synthetic import SyntheticDocuments, SyntheticEmbedder, questions
 from packwise.library import Library
 from packwise.packs.build import build_pack
@@ -110,6 +111,13 @@ def test_threads_that_hold_a_state_leave_a_connection_for_others(schema, size):
                 return legs.submit(keyword, store, "first").result(timeout=PATIENCE)
 
         assert list(asking.map(ask, range(40))) == [["note#0"]] * 40
+
+
+def test_a_state_that_cannot_be_read_keeps_no_connection(schema):
+    with closing(PostgresStore(schema.url, pool_size=2)) as store, store.one_state():
+        for _ in range(5):
+            with pytest.raises(StoreMissing):
+                store.version()
 
 
 @pytest.fixture

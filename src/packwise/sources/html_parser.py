@@ -26,7 +26,8 @@ _FLAT = frozenset(
 _VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _XHTML = re.compile(r"\A\s*<\?xml\s|http://www\.w3\.org/1999/xhtml|//DTD XHTML ")
 _EMPTY = re.compile(r"""<([a-zA-Z][\w:.-]*+)((?:[^<>"'/]++|"[^"<]*+"|'[^'<]*+'|/(?!>))*+)/>""")
-_DRAWING = re.compile(r"(?is)<svg\b.*?(?:</svg\s*>|\Z)")
+_DRAWING = re.compile(r"(?is)<svg\b.*?</svg[^<>]*>?")
+_END_OF_DRAWING = re.compile(r"(?i)</svg[^<>]*>?")
 _MOST_ATTRIBUTES = 100
 _LONG_TAG = 4096
 _ONE_ATTRIBUTE = r"""=?[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+"""
@@ -42,7 +43,7 @@ def parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
     """The parsed HTML; ``None`` if it is nested too deep and was added as plain text."""
     if _depth(source) > _DEEPEST:
         # The elements of a drawing end in themselves, and none of its text is read.
-        source = _DRAWING.sub("", source)
+        source = _without_drawings(source)
     if _depth(source) > _DEEPEST:
         if meta := _ACCESS.search(source):
             builder.metadata |= access([*builder.metadata.items(), (meta[1], None)])
@@ -51,6 +52,18 @@ def parse(builder: DocumentBuilder, source: str) -> LexborHTMLParser | None:
     from selectolax.lexbor import LexborHTMLParser
 
     return LexborHTMLParser(_with_few_attributes(_with_end_tags(source)))
+
+
+def _without_drawings(source: str) -> str:
+    """The page without its drawings; one that has no end stays, and one that says who may see the
+    page."""
+    # Up to the last end, every drawing has one: none is looked for in vain.
+    last = max((end.end() for end in _END_OF_DRAWING.finditer(source)), default=0)
+
+    def kept(drawing: re.Match[str]) -> str:
+        return drawing[0] if _ACCESS.search(drawing[0]) else ""
+
+    return _DRAWING.sub(kept, source[:last]) + source[last:]
 
 
 def _with_end_tags(source: str) -> str:

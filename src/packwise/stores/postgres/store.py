@@ -265,7 +265,7 @@ class PostgresStore(BuildableStore, KnowledgeReader):
 
     @contextmanager
     def one_state(self) -> Generator[None]:
-        """Read in one transaction, which also takes a third of the round trips. While most
+        """Read in one transaction, which also needs a third of the round trips. While most
         connections are held like that, each call reads in its own, as outside the block."""
         may_pin = self._may_pin
         held = self._pinned.stack is not None
@@ -308,13 +308,13 @@ class PostgresStore(BuildableStore, KnowledgeReader):
     def _held(self, stack: ExitStack) -> tuple[Connection, BuildState]:
         """The connection that this thread holds, in a transaction, and the state it sees."""
         if self._pinned.at is None:
-            connection = stack.enter_context(self._pool.lend())
-            path = self._pool.schema_path(connection)
-            stack.enter_context(connection.transaction())
-            self._pinned.at = (
-                connection,
-                finished_state(connection, self._pool.location, path),
-            )
+            with ExitStack() as opening:
+                connection = opening.enter_context(self._pool.lend())
+                path = self._pool.schema_path(connection)
+                opening.enter_context(connection.transaction())
+                state = finished_state(connection, self._pool.location, path)
+                stack.push(opening.pop_all())
+            self._pinned.at = connection, state
         return self._pinned.at
 
 
