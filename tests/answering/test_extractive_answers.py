@@ -638,13 +638,13 @@ def test_marks_tell_words_from_the_signs_beside_them():
     start = np.array([-1.0, 3.0, -2.0], dtype=np.float32)
     end = np.array([-3.0, 2.0, -1.0], dtype=np.float32)
     marks = Marks(SpanLogits(((0, 1), (1, 5), (5, 6)), start, end, 1.0))
-    year = dict(marks.features(1, 5))
-    assert year["marked"] == pytest.approx((3.0 + 2.0 - 1.0) / 4)
-    assert year["marked:best"] == 1.0
-    around = dict(marks.features(0, len(text)))
-    assert around["marked:beside best"] == pytest.approx((-1.0 - 1.0 - (3.0 + 2.0)) / 4)
-    assert around["marked:best"] == 0.0
-    assert marks.features(6, 9) == [("unmarked", 1.0)]
+    year, around, beyond = 0, 1, 2
+    found = marks.columns(np.array([1, 0, 6]), np.array([5, len(text), 9]))
+    assert found["marked"][year] == pytest.approx((3.0 + 2.0 - 1.0) / 4)
+    assert found["marked:best"].tolist() == [True, False, False]
+    assert found["marked:beside best"][around] == pytest.approx((-1.0 - 1.0 - (3.0 + 2.0)) / 4)
+    assert found["unmarked"].tolist() == [False, False, True]
+    assert found["marked"][beyond] == 0.0
 
 
 def test_a_short_answer_follows_what_the_model_marked():

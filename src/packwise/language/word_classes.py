@@ -40,6 +40,9 @@ class WordClass(StrEnum):
     DASH = "dash"
     STOP = "stop"
 
+    # That of enumerations is written in Python, and sets of kinds are asked for every word.
+    __hash__ = str.__hash__
+
 
 CONTENT = frozenset(map(WordClass, "name lower past ing number year month".split()))
 
