@@ -114,3 +114,12 @@ def test_what_is_near_the_rarest_asked_word_counts_by_that_word():
     assert found["went"]["near:rarest"] == pytest.approx(np.exp(-4 / 5))
     assert found["went"]["near:closest"] == 1.0
     assert found["big"]["near:rarest"] == pytest.approx(np.exp(-1 / 5))
+
+
+def test_the_word_before_a_run_is_no_part_of_its_shape():
+    found = {
+        (first, last): dict(features)
+        for first, last, _, _, features in candidates(QUESTION, Sentence("two years Paris", 1.0))
+    }
+    assert f"fits:{QUESTION.answer}:one name" in found[2, 3]
+    assert f"fits:{QUESTION.answer}:time" in found[1, 3]
