@@ -8,9 +8,10 @@ import onnxruntime
 import pytest
 
 from packwise.models import saved_graph
+from packwise.models.cross_encoder import OnnxCrossEncoder
 from packwise.models.locate import obtain
 from packwise.models.onnx import OnnxSession
-from packwise.models.table import find_model
+from packwise.models.table import DEFAULT_CROSS_ENCODER, find_model
 from packwise.settings import Settings
 
 IDS = [101, 2054, 2003, 1037, 3145, 102]
@@ -73,3 +74,22 @@ def test_small_models_are_not_kept(graphs, tmp_path, weights, monkeypatch):
     copied = Path(shutil.copy(weights, tmp_path / "model.onnx"))
     assert OnnxSession(copied).run(IDS).shape[0] == len(IDS)
     assert not graphs.exists()
+
+
+def test_an_optimisation_can_be_left_out_and_is_kept_apart(graphs):
+    cross_encoder = obtain(find_model(DEFAULT_CROSS_ENCODER, "cross_encoder"), Settings.load())
+    fused = OnnxSession(cross_encoder.weights)
+    unfused = OnnxSession(cross_encoder.weights, unfused=("SkipLayerNormFusion",))
+    steps = sorted(b"SkipLayerNormalization" in kept.read_bytes() for kept in graphs.iterdir())
+    assert steps == [False, True]
+    assert unfused.run(IDS) == pytest.approx(fused.run(IDS), abs=0.1)
+
+
+def test_the_cross_encoder_adds_and_normalises_in_two_steps(graphs):
+    """In one step onnxruntime takes ten times as long."""
+    found = obtain(find_model(DEFAULT_CROSS_ENCODER, "cross_encoder"), Settings.load())
+    OnnxCrossEncoder(found, threads=1)
+    (kept,) = graphs.iterdir()
+    graph = kept.read_bytes()
+    assert b"SkipLayerNormalization" not in graph
+    assert b"LayerNormalization" in graph

@@ -38,10 +38,13 @@ _SENTENCE_VECTORS = ("sentence_embedding", "sentence_embeddings", "text_embeds",
 class OnnxSession:
     """An ONNX model, run on one sequence of tokens at a time; safe to share between threads.
 
-    ``inner`` names values inside the graph that are returned as further outputs.
+    ``inner`` names values inside the graph that are returned as further outputs, ``unfused``
+    optimisations of onnxruntime that are left out.
     """
 
-    def __init__(self, path: Path, inner: Sequence[str] = ()) -> None:
+    def __init__(
+        self, path: Path, inner: Sequence[str] = (), *, unfused: Sequence[str] = ()
+    ) -> None:
         import onnxruntime
 
         def options() -> Any:
@@ -54,7 +57,7 @@ class OnnxSession:
         try:
             model = _with_outputs(path.read_bytes(), inner) if inner else str(path)
             digest, size = f"{remembered_sha256(path)} {' '.join(inner)}", path.stat().st_size
-            self._session = optimised_session(model, digest, size, options)
+            self._session = optimised_session(model, digest, size, options, unfused)
         except Exception as error:
             reason = str(error).splitlines()[0]
             raise ModelError(

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,15 @@ _NAME = re.compile(r"[0-9a-f]{32}-([0-9a-f]{64})\.onnx")
 
 
 def optimised_session(
-    model: str | bytes, digest: str, size: int, options: Callable[[], Any]
+    model: str | bytes,
+    digest: str,
+    size: int,
+    options: Callable[[], Any],
+    unfused: Sequence[str] = (),
 ) -> Any:
     """A session of a model, given as a path or as bytes. ``digest`` identifies its content, of
-    ``size`` bytes. The optimised graph is read from the cache, or else kept there."""
+    ``size`` bytes. The optimised graph is read from the cache, or else kept there. ``unfused``
+    names optimisations that are left out."""
     import onnxruntime
 
     def session(graph: str | bytes, level: str, keep: Path | None = None) -> Any:
@@ -34,11 +39,13 @@ def optimised_session(
         chosen.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
         if keep is not None:
             chosen.optimized_model_filepath = str(keep)
-        return onnxruntime.InferenceSession(graph, chosen, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(
+            graph, chosen, providers=["CPUExecutionProvider"], disabled_optimizers=[*unfused]
+        )
 
     if not _SMALLEST <= size <= _LARGEST:
         return session(model, "ORT_ENABLE_EXTENDED")
-    rules = f"{digest} extended onnxruntime {onnxruntime.__version__}"
+    rules = " ".join((digest, "extended onnxruntime", onnxruntime.__version__, *unfused))
     key = hashlib.sha256(rules.encode()).hexdigest()[:32]
     folder = cache_folder() / "graphs"
     if (kept := _kept(folder, key)) is not None:
