@@ -131,3 +131,24 @@ def test_a_second_thread_searches_words_only_while_embedding_takes_long(pack, mo
     assert not here[0]
     # On a busy machine, even nothing may take long now and then.
     assert sum(here) == 0 if seconds else sum(here) > len(here) / 2
+
+
+def test_what_a_pack_holds_is_counted_once_per_build(tmp_path, monkeypatch):
+    folder, statements = tmp_path / "pack", []
+    connect = database.connect_reader
+
+    def noting(folder):
+        connection = connect(folder)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(database, "connect_reader", noting)
+    build_pack(SyntheticDocuments(2), folder, embedder=SyntheticEmbedder())
+    with open_pack(folder) as opened:
+        first = opened.info()
+        statements.clear()
+        assert opened.info() == first
+        assert not [one for one in statements if "count(*) FROM links" in one]
+        assert int(first.details["entities"]) > 0
+        build_pack(SyntheticDocuments(4), folder, embedder=SyntheticEmbedder())
+        assert int(opened.info().details["entities"]) > int(first.details["entities"])

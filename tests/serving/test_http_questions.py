@@ -8,6 +8,8 @@ import pytest
 
 import packwise
 from packwise.serving import article_models, models
+from packwise.stores.pack.store import PackStore
+from serving_world import client_of
 
 
 def events(response):
@@ -204,3 +206,20 @@ def test_a_stream_that_cannot_begin_says_so_at_once(client):
     (told,) = events(client.post("/v1/ask", json=body))
     assert told[0] == "error"
     assert told[1]["error"]["code"] == "bad_request"
+
+
+@pytest.mark.parametrize(
+    ("route", "field"),
+    [("/v1/search", "query"), ("/v1/context", "question"), ("/v1/ask", "question")],
+)
+def test_a_served_question_does_not_describe_the_whole_store(notes_pack, monkeypatch, route, field):
+    """That takes passes over whole tables, and costs more than a search in a large pack."""
+    described = []
+    info = PackStore.info
+    monkeypatch.setattr(PackStore, "info", lambda self: described.append(self) or info(self))
+    with client_of(notes_pack) as client:
+        client.post(route, json={field: "How do mirrors reflect light?"})
+        described.clear()
+        answer = client.post(route, json={field: "What is a mirror made of?"})
+    assert answer.status_code == 200
+    assert not described

@@ -24,7 +24,7 @@ class TitleIndex:
 
     def documents(self, title: str) -> list[str]:
         """The ids of the documents with this title or this id."""
-        version = self._store.info().version
+        version = self._store.version()
         with self._lock:
             if self._version != version:
                 self._documents = {}

@@ -30,7 +30,6 @@ from packwise.models.onnx import (
 from packwise.models.table import DEFAULT_CROSS_ENCODER, find_model
 from packwise.settings import Settings
 
-
 _UNFUSED = ("SkipLayerNormFusion",)
 """onnxruntime adds and normalises in one step ten times as slowly as in two: 14% of a pair. The
 scores differ in the third digit, so embedders, whose vectors are stored, keep the step as it is."""

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -141,8 +141,9 @@ class Telemetry:
         parent = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
         yield RequestSpan(parent[1], parent[2]) if parent else RequestSpan()
 
-    def stages(self, stages: Sequence[Stage], embedder: str = "") -> None:
-        """After one question, with the stages of its trace."""
+    def stages(self, stages: Sequence[Stage], embedder: Callable[[], str] = str) -> None:
+        """After one question, with the stages of its trace; ``embedder`` names the model of one
+        that embedded, and is called for such a stage only."""
 
     def close(self) -> None:
         """Send what is left."""
@@ -189,7 +190,7 @@ class Spans(Telemetry):
                 f"{context.trace_id:032x}", f"{context.span_id:016x}", span, self._trace, route
             )
 
-    def stages(self, stages: Sequence[Stage], embedder: str = "") -> None:
+    def stages(self, stages: Sequence[Stage], embedder: Callable[[], str] = str) -> None:
         """One span per stage that ran for this question, under the current request, at the time
         when it ran. Its numbers and flags become attributes."""
         for stage in stages:
@@ -200,8 +201,8 @@ class Spans(Telemetry):
                 kind = self._trace.SpanKind.CLIENT
                 name, named = _generative("chat", str(stage.notes.get("model", "")))
                 attributes |= named
-            elif stage.name == "embed" and embedder:
-                name, named = _generative("embeddings", embedder)
+            elif stage.name == "embed" and (model := embedder()):
+                name, named = _generative("embeddings", model)
                 attributes |= named
             span = self._tracer.start_span(
                 name, start_time=stage.started, kind=kind, attributes=attributes

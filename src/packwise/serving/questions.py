@@ -186,7 +186,7 @@ def search_record(context: RequestContext, store: ServedStore, ranking: Ranking)
     state, caller = context.state, context.caller
     trace = _visible_trace(ranking.trace.as_dict(), caller)
     state.metrics.observe_stages(ranking.trace.timings_ms())
-    state.telemetry.stages(ranking.trace.stages, store.library.info().embedder)
+    state.telemetry.stages(ranking.trace.stages, lambda: store.library.embedder.name)
     record = ranking_record(ranking)
     for hit, found in zip(record["hits"], ranking.hits, strict=True):
         hit["lang"], hit["metadata"] = found.passage.lang, shown_metadata(found.passage.metadata)
@@ -233,7 +233,7 @@ def answer_record(context: RequestContext, store: ServedStore, answer: Answer) -
     state.metrics.answers.labels(query_type=answer.query_type, by=by).inc()
     if answer.trace is not None:
         state.metrics.observe_stages(answer.trace.timings_ms())
-        state.telemetry.stages(answer.trace.stages, store.library.info().embedder)
+        state.telemetry.stages(answer.trace.stages, lambda: store.library.embedder.name)
     if packing := trace["packing"]:
         entries = sorted(packing["selected"] + packing["dropped"], key=lambda e: e["rank"])
         trace["candidates"] = candidate_ranks(

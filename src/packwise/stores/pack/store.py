@@ -120,6 +120,7 @@ class PackStore(BuildableStore, KnowledgeReader):
         self._loading = threading.Lock()
         self._loaded: LoadedIndex | None = None
         self._languages = LanguageCounts()
+        self._counted: tuple[str, Mapping[str, str]] = ("", {})
         self._seen: tuple[Any, PackState | None] = (None, None)
         self._pinned = threading.local()
 
@@ -148,7 +149,6 @@ class PackStore(BuildableStore, KnowledgeReader):
 
     def _info(self, connection: sqlite3.Connection, state: PackState) -> StoreInfo:
         (staged,) = connection.execute("SELECT count(*) FROM staged").fetchone()
-        (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
         home = self._folder.indexes
         return StoreInfo(
             location=str(self._folder),
@@ -167,13 +167,22 @@ class PackStore(BuildableStore, KnowledgeReader):
                 "analyzer": ANALYZER,
                 "vector_index": "usearch" if has_graph(home, state.index) else "exact",
                 "index_bytes": str(home.size()),
-                "unresolved_links": str(links - state.links),
-                **{name: str(count) for name, count in counts(connection).items()},
+                **self._counts(connection, state),
                 "staged_documents": str(staged),
                 "created_at": state.created_at,
                 "updated_at": state.updated_at,
             },
         )
+
+    def _counts(self, connection: sqlite3.Connection, state: PackState) -> Mapping[str, str]:
+        """The numbers of what a build left, read once per build: each takes a pass over a table."""
+        version, known = self._counted
+        if version != state.index.version:
+            (links,) = connection.execute("SELECT count(*) FROM links").fetchone()
+            found = {"unresolved_links": links - state.links, **counts(connection)}
+            known = {name: str(count) for name, count in found.items()}
+            self._counted = state.index.version, known
+        return known
 
     def version(self) -> str:
         with self.snapshot() as (_, state):
