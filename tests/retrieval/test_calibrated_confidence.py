@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from packwise.agent import KnowledgeGraphAgent
 from packwise.candidates import Candidate, Scores
-from packwise.documents import Passage
+from packwise.documents import Block, BlockKind, Passage
 from packwise.errors import DataError
 from packwise.library import open_library
 from packwise.reading.passage_reading import stored_reading
@@ -81,12 +81,14 @@ _PARTS = st.lists(
 @given(st.lists(_PARTS.map(" ".join), min_size=1, max_size=3))
 def test_a_stored_reading_changes_no_sign(texts):
     hits = [hit(text) for text in texts]
-    stored = [
-        replace(one, passage=replace(one.passage, reading=stored_reading(one.passage)))
-        for one in hits
-    ]
     question = "Whom did Rollo of the Normans swear fealty to in 911?"
-    assert read(question, *stored) == read(question, *hits)
+    # What kinds of blocks they have may be known or not.
+    for prose in (False, True):
+        blocks = [(Block(BlockKind.TEXT, 0, len(text)),) if prose else () for text in texts]
+        passages = [replace(one.passage, blocks=of) for one, of in zip(hits, blocks, strict=True)]
+        stored = [replace(one, reading=stored_reading(one)) for one in passages]
+        known = [replace(one, passage=of) for one, of in zip(hits, stored, strict=True)]
+        assert read(question, *known) == read(question, *hits)
 
 
 def test_every_sign_is_read_and_explained():

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from packwise.candidates import Candidate, Scores
-from packwise.documents import Passage, content_hash
+from packwise.documents import BlockKind, Passage, content_hash
 from packwise.errors import DataError
 from packwise.language.analyzer import FUNCTION_WORDS, terms
 from packwise.language.compounds import parts
@@ -318,22 +318,31 @@ def _of_texts(
 
 
 def _sentences_with(wanted: Iterable[str], text: str, passage: Passage) -> Iterator[str | None]:
-    """The sentences of a passage; ``None`` for those without any of the wanted terms, as far as its
-    stored reading tells."""
-    spans = sentence_spans(text)
+    """The sentences of a passage; ``None`` for one or more in a row without any of the wanted
+    terms, as far as its stored reading tells."""
     reading = known_reading(passage)
     if reading is None:
-        yield from (text[start:end] for start, end in spans)
+        yield from (text[start:end] for start, end in sentence_spans(text))
         return
+    prose = bool(passage.blocks) and all(b.kind is BlockKind.TEXT for b in passage.blocks)
+    # The units of prose are its sentences.
+    spans = reading.units if prose and len(text) == len(passage.text) else sentence_spans(text)
     past = [end for _, end in spans]
-    read = [False] * len(spans)
+    read: dict[int, None] = {}
     for start, end in reading.units_with(wanted):
         at = bisect_right(past, start)
         while at < len(spans) and spans[at][0] < end:
-            read[at] = True
+            read[at] = None
             at += 1
-    for (start, end), worth in zip(spans, read, strict=True):
-        yield text[start:end] if worth else None
+    last = -1
+    for at in sorted(read):
+        if at > last + 1:
+            yield None
+        start, end = spans[at]
+        yield text[start:end]
+        last = at
+    if last + 1 < len(spans):
+        yield None
 
 
 @lru_cache(maxsize=1)
