@@ -5,7 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from packwise.agent import KnowledgeGraphAgent
@@ -79,6 +79,7 @@ _PARTS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_PARTS.map(" ".join), min_size=1, max_size=3))
+@example(["They had to swear. It rained. Fealty to Charles came."])
 def test_a_stored_reading_changes_no_sign(texts):
     hits = [hit(text) for text in texts]
     question = "Whom did Rollo of the Normans swear fealty to in 911?"

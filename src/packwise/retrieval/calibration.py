@@ -318,8 +318,8 @@ def _of_texts(
 
 
 def _sentences_with(wanted: Iterable[str], text: str, passage: Passage) -> Iterator[str | None]:
-    """The sentences of a passage; ``None`` for one or more in a row without any of the wanted
-    terms, as far as its stored reading tells."""
+    """The sentences of a passage, as far as its stored reading tells only those with one of the
+    wanted terms; ``None`` for one or more that are left out before such a one."""
     reading = known_reading(passage)
     if reading is None:
         yield from (text[start:end] for start, end in sentence_spans(text))
@@ -341,8 +341,6 @@ def _sentences_with(wanted: Iterable[str], text: str, passage: Passage) -> Itera
         start, end = spans[at]
         yield text[start:end]
         last = at
-    if last + 1 < len(spans):
-        yield None
 
 
 @lru_cache(maxsize=1)
