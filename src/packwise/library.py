@@ -149,26 +149,27 @@ class Library:
         and ``rerank`` come from the settings unless given. ``depth``, ``gated`` and
         ``threshold`` are those of ``Query``.
         """
-        self._follow_rebuilds()
         settings = self._settings
         if graph is None or graph is True:
             graph = settings.graph_ranking
-        only_keywords = "" if mode == "keyword" else self.keywords_only()
-        ranking = self._opened().search(
-            Query(
-                query,
-                k=k,
-                mode="keyword" if only_keywords else mode,
-                fusion=fusion or settings.fusion,
-                where=Filter.of(where),
-                alternatives=tuple(alternatives),
-                graph=graph or "off",
-                rerank=rerank or settings.reranker,
-                depth=depth,
-                gated=gated,
-                threshold=threshold,
+        with one_state(self._store):
+            self._follow_rebuilds()
+            only_keywords = "" if mode == "keyword" else self.keywords_only()
+            ranking = self._opened().search(
+                Query(
+                    query,
+                    k=k,
+                    mode="keyword" if only_keywords else mode,
+                    fusion=fusion or settings.fusion,
+                    where=Filter.of(where),
+                    alternatives=tuple(alternatives),
+                    graph=graph or "off",
+                    rerank=rerank or settings.reranker,
+                    depth=depth,
+                    gated=gated,
+                    threshold=threshold,
+                )
             )
-        )
         if only_keywords and only_keywords not in ranking.trace.degraded:
             ranking.trace.degraded.append(only_keywords)
         return ranking

@@ -1,15 +1,16 @@
-"""What a search reads of a store is one state of it, and in PostgreSQL few round trips."""
+"""What a search reads of a store is one state of it, and from a server in few round trips."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+import numpy as np
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from more_places import PackPlace
+from more_places import PackPlace, QdrantPlace
 from postgres_place import PostgresPlace
-from store_world import fill, keyword, make
+from store_world import EMBEDDER, fill, keyword, make
 from test_pack_names_as_arrays import ARTICLES, QUESTIONS, documents, flows, repr_of
 
 from packwise.candidates import Filter
@@ -21,11 +22,13 @@ from packwise.settings import Settings
 from packwise.stores.locate import create_or_open_store, open_store
 from packwise.stores.name_graph import KnowledgeGraph
 from packwise.stores.postgres.store import PostgresStore
+from packwise.stores.qdrant import reader
+from packwise.stores.qdrant.server import QdrantServer
 from postgres_servers import Schema
 from tests_world import PATIENCE
 
 
-@pytest.fixture(params=[PackPlace, PostgresPlace], ids=lambda place: place.__name__)
+@pytest.fixture(params=[PackPlace, PostgresPlace, QdrantPlace], ids=lambda place: place.__name__)
 def place(request, tmp_path):
     place = request.param(tmp_path)
     fill(place.build(), [make("note", "A first part."), make("more", "More text.")])
@@ -176,3 +179,69 @@ def test_rank_flows_in_postgresql_as_by_the_queries_of_every_store(articles, ask
                 assert once == queries == oracle
     finally:
         schema.drop()
+
+
+@pytest.fixture
+def in_qdrant(tmp_path):
+    place = QdrantPlace(tmp_path)
+    yield place
+    place.close()
+
+
+def test_a_search_takes_few_requests_to_qdrant(in_qdrant, monkeypatch):
+    build_pack(SyntheticDocuments(30), in_qdrant.location, embedder=SyntheticEmbedder())
+    requests = []
+    call = QdrantServer.call
+    monkeypatch.setattr(
+        QdrantServer,
+        "call",
+        lambda self, what, *given, **named: (
+            requests.append(what) or call(self, what, *given, **named)
+        ),
+    )
+    plain = Settings.load({}, query_cache=0)
+    with Library(
+        open_store(in_qdrant.location), settings=plain, embedder=SyntheticEmbedder()
+    ) as library:
+        asked = questions(24, 30)
+        for question in asked[::2]:
+            library.search(question, 10)
+        requests.clear()
+        reached = 0
+        for question in asked[1::2]:
+            notes = {s.name: s.notes for s in library.search(question, 10).trace.stages}
+            reached += notes["graph"]["reached"]
+    assert reached
+    # When every call asked which generation is current, there were 23.
+    assert len(requests) / 12 <= 17.5
+    assert requests.count("retrieve") == 12
+
+
+def test_a_generation_of_qdrant_is_held_no_longer_than_the_server_keeps_it(in_qdrant, monkeypatch):
+    fill(in_qdrant.build(), [make("note", "A first part.")])
+    store = in_qdrant.read()
+    with store.one_state():
+        before = store.version()
+        add_a_document(in_qdrant)
+        assert keyword(store, "new") == []
+        monkeypatch.setattr(reader, "HELD_SECONDS", 0.0)
+        assert len(keyword(store, "new")) == 1
+        assert store.version() != before
+
+
+def test_a_store_that_gets_another_embedder_meanwhile_is_read_in_its_new_state(in_qdrant):
+    """Its collection is another one then, and the old one is gone."""
+    fill(in_qdrant.build(), [make("note", "A first part.")])
+    store = in_qdrant.read()
+    with store.one_state():
+        before = store.version()
+        other = {**EMBEDDER, "embedder_version": "made-up-2", "dim": 8}
+        with (
+            closing(create_or_open_store(in_qdrant.location)) as again,
+            again.writer(**other, allow_mismatch=True) as writer,
+        ):
+            document, _ = make("note", "A first part.")
+            writer.stage(document, [], np.zeros((0, 8), np.float32))
+            writer.commit()
+        assert keyword(store, "first") == []
+        assert store.version() != before

@@ -27,6 +27,7 @@ from packwise.language.analyzer import terms
 from packwise.library import Library
 from packwise.reading.passage_reading import READING_RULES, reading_of, stored_reading
 from packwise.stores import bm25
+from packwise.stores.base import DirectScores, supports
 from tests_world import PATIENCE
 
 APPLE = make("fruit/apple.md", "Apples grow on trees.", "An orchard holds many apple trees.")
@@ -748,3 +749,36 @@ def test_processes_read_while_one_builds(place):
         for reader in readers:
             reader.kill()
             reader.communicate()
+
+
+def test_given_passages_score_as_in_a_search(fruits):
+    """A store that scores them directly gives what both of its searches give."""
+    if not supports(fruits, DirectScores):
+        pytest.skip("it scores passages by searching among them")
+    keys = [key for d, _ in FRUITS for key, _ in fruits.document_passages(d.id)]
+    vector, asked = vector_of("a question"), terms("green apples grow", "en")
+    missing = 999_999_999
+    for where in (Filter(), Filter(path_prefix="fruit/")):
+        there, near, words = fruits.score_passages(vector, asked, [*keys, missing], where)
+        cosines = {match.key: match.score for match in fruits.vector_search(vector, 10, where)}
+        scores = {match.key: match.score for match in fruits.keyword_search(asked, 10, where)}
+        assert [key for key, shown in zip(keys, there, strict=False) if shown] == sorted(cosines)
+        assert near.tolist() == pytest.approx([cosines.get(key, 0.0) for key in [*keys, missing]])
+        assert words.tolist() == pytest.approx([scores.get(key, 0.0) for key in [*keys, missing]])
+        assert not there[-1]
+    there, near, words = fruits.score_passages(None, asked, keys, Filter())
+    assert there.all()
+    assert not near.any()
+    assert words.any()
+    assert fruits.score_passages(vector, (), [], Filter())[0].tolist() == []
+
+
+def test_a_store_tells_which_terms_given_passages_hold(fruits):
+    if not supports(fruits, DirectScores):
+        pytest.skip("it scores passages by searching among them")
+    ((apple, _), _) = fruits.document_passages("fruit/apple.md")
+    ((pear, _),) = fruits.document_passages("fruit/pear.md")
+    grow, green, tree = terms("grow green trees", "en")
+    held = fruits.terms_held([apple, pear, 999_999_999], [grow, green, tree])
+    assert held == {apple: {grow, tree}, pear: {green}}
+    assert fruits.terms_held([], [grow]) == {}

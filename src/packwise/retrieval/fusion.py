@@ -309,11 +309,22 @@ class PassageScorer:
         """Give each leg its scores of passages that only the other found; how many there are."""
         no_vector = sorted(keyword.keys() - vector.keys(), key=str)
         no_keyword = sorted(vector.keys() - keyword.keys(), key=str)
+        added = len(no_vector) + len(no_keyword)
+        if self._direct is not None:
+            keys = [*no_vector, *no_keyword]
+            found = self._direct.score_passages(self.vector, self.terms, keys, self.where)
+            rows = zip(keys, *(column.tolist() for column in found), strict=True)
+            for row, (key, there, cosine, raw) in enumerate(rows):
+                if row >= len(no_vector) and raw > 0:
+                    keyword[key] = raw
+                elif row < len(no_vector) and there and self.vector is not None:
+                    vector[key] = cosine
+            return added
         if no_vector and self.vector is not None:
             vector.update(self._near(self.vector, no_vector))
         if no_keyword:
             keyword.update(self._keyword(no_keyword, self.terms))
-        return len(no_vector) + len(no_keyword)
+        return added
 
     def fuse(
         self, vector: Leg | None, keyword: Leg | None, fusion: Fusion = "weighted"
@@ -359,10 +370,6 @@ class PassageScorer:
         return {key: raw / self.bound for key, raw in self._keyword(keys, terms).items()}
 
     def _near(self, vector: Vectors, keys: Sequence[Key]) -> dict[Key, float]:
-        if self._direct is not None:
-            there, near, _ = self._direct.score_passages(vector, (), keys, self.where)
-            found = zip(keys, near.tolist(), there.tolist(), strict=True)
-            return {key: cosine for key, cosine, shown in found if shown}
         matches = self.store.vector_search(vector, len(keys), self.where, keys)
         return {match.key: match.score for match in matches}
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from qdrant_client import models
@@ -26,12 +28,32 @@ from packwise.stores.qdrant.server import CollectionMissing, QdrantServer
 from packwise.stores.qdrant.statistics import TABLE_PARTS, unpack_part
 
 _ATTEMPTS = 8
+HELD_SECONDS = 60.0
+"""How long a generation may be read after it has ended: its points stay on the server for twice
+as long (``commit._GRACE``)."""
 
 _T = TypeVar("_T")
 
 
 class GenerationEnded(Exception):
     """The generation that was read is no longer the current one."""
+
+
+class _Held(threading.local):
+    """The generation that a thread reads until its block ends."""
+
+    inside = False
+    state: QdrantState | None = None
+    since = 0.0
+
+    def hold(self, state: QdrantState) -> None:
+        """Keep this generation, if the thread is to keep one and has none."""
+        if self.inside and self.current() is None:
+            self.state, self.since = state, time.monotonic()
+
+    def current(self) -> QdrantState | None:
+        """The generation that is held, while the server still has all of it."""
+        return self.state if time.monotonic() - self.since < HELD_SECONDS else None
 
 
 class QdrantReader:
@@ -45,12 +67,28 @@ class QdrantReader:
         self._name = name
         self._location = location
         self._state: QdrantState | None = None
+        self._held = _Held()
         self._parts: dict[tuple[str, int], Mapping[int, float]] = {}
         self._parts_token = ""
         self._lock = threading.Lock()
 
+    @contextmanager
+    def one_state(self) -> Generator[None]:
+        """Let this thread read one generation until the block ends, the one that is current at its
+        first read; a newer one if the block takes longer than ``HELD_SECONDS``."""
+        if self._held.inside:
+            yield
+            return
+        self._held.inside = True
+        try:
+            yield
+        finally:
+            self._held.inside, self._held.state = False, None
+
     def state(self) -> QdrantState:
-        """The generation that is current now. Raises ``StoreMissing``."""
+        """The current generation, or the one that this thread holds. Raises ``StoreMissing``."""
+        if (held := self._held.current()) is not None:
+            return held
         try:
             records = self._server.call("retrieve", self._name, [STATE])
         except CollectionMissing as error:
@@ -70,15 +108,18 @@ class QdrantReader:
         self, state: QdrantState, requests: Sequence[models.QueryRequest]
     ) -> list[list[Any]]:
         """Run queries together with one for the state point. Raises ``GenerationEnded`` if that
-        is no longer ``state``."""
-        current = models.QueryRequest(
+        is no longer ``state``, unless this thread holds it."""
+        newest = models.QueryRequest(
             filter=all_of(models.HasIdCondition(has_id=[STATE])), limit=1, with_payload=True
         )
         try:
-            answers = self._server.call("query_batch_points", self._name, [current, *requests])
+            answers = self._server.call("query_batch_points", self._name, [newest, *requests])
         except CollectionMissing as error:
             raise self._missing() from error
-        if self._remember(answers[0].points).token != state.token:
+        held = self._held.current() == state
+        current = self._remember(answers[0].points)
+        # A store that was built anew, as with another embedder, is in another collection.
+        if current.token != state.token and not (held and current.collection == state.collection):
             raise GenerationEnded
         return [answer.points for answer in answers[1:]]
 
@@ -156,15 +197,16 @@ class QdrantReader:
         With ``checked``, ``work`` itself notices that the generation has ended, as ``pick``
         and ``firsts`` do; then the remembered one is tried without asking the server first.
         """
-        state = self._state if checked else None
+        state = self._held.current() or (self._state if checked else None)
         for _ in range(_ATTEMPTS):
             current = state or self.state()
             try:
                 return work(current)
             except (CollectionMissing, GenerationEnded):
-                state = None
+                state = self._held.state = None
             except StoreError:
                 # The remembered generation may have had vectors of another embedder.
+                self._held.state = None
                 if not checked or (state := self.state()).token == current.token:
                     raise
         raise StoreError(f"{self._location} changes faster than it can be read", fix="try again")
@@ -174,6 +216,7 @@ class QdrantReader:
         if state is None:
             raise self._missing()
         self._state = state
+        self._held.hold(state)
         return state
 
     def _missing(self) -> StoreMissing:

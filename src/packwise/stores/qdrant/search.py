@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from qdrant_client import models
 
 from packwise.candidates import EVERYTHING, Filter
 from packwise.stores.base import Key, Match, TermStatistics, Vectors
+from packwise.stores.bm25 import term_hash
 from packwise.stores.checks import question_vector, storable
 from packwise.stores.qdrant.layout import (
     DENSE,
     HNSW_EF_SEARCH,
     SPARSE,
+    Payload,
     QdrantState,
     all_of,
     has,
@@ -25,7 +28,7 @@ from packwise.stores.qdrant.layout import (
 from packwise.stores.qdrant.points import conditions, indexed_prefixes, is_indexed_prefix
 from packwise.stores.qdrant.reader import QdrantReader
 from packwise.stores.qdrant.server import Address
-from packwise.stores.qdrant.statistics import bm25_scores, sparse_query
+from packwise.stores.qdrant.statistics import bm25_scores, sparse_query, unpack_terms
 
 _EXTRA = 16
 _ROUNDS = 6
@@ -143,6 +146,65 @@ class QdrantSearch:
         _, (points,) = self._reader.query(request)
         return _ranked(Match(point.id, point.score) for point in points)[: max(k, 0)]
 
+    def score_passages(
+        self, vector: Vectors | None, terms: Sequence[str], keys: Sequence[Key], where: Filter
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+        """``DirectScores.score_passages``, in one request."""
+        wanted = [storable(term) for term in dict.fromkeys(terms)]
+        known = store_keys(keys)
+        there, near, words = np.zeros(len(keys), bool), np.zeros(len(keys)), np.zeros(len(keys))
+        if not known:
+            return there, near, words
+
+        def request(state: QdrantState) -> list[models.QueryRequest]:
+            allowed = self._allowed(state, where, known)
+            requests = [
+                models.QueryRequest(
+                    filter=all_of(*has(tag("passages")), allowed),
+                    limit=len(known),
+                    with_payload=["terms", "length"] if wanted else False,
+                )
+            ]
+            query = None if vector is None else self._query_vector(vector, state)
+            if query is not None and query.any():
+                requests.append(
+                    models.QueryRequest(
+                        query=query.tolist(),
+                        using=DENSE,
+                        filter=allowed,
+                        params=models.SearchParams(exact=True),
+                        limit=len(known),
+                    )
+                )
+            return requests
+
+        state, (points, *nearest) = self._reader.query(request)
+        held = {point.id: point.payload for point in points}
+        cosines = {point.id: point.score for found in nearest for point in found}
+        rows = [row for row, key in enumerate(keys) if key in held]
+        there[rows] = True
+        near[rows] = [cosines.get(keys[row], 0.0) for row in rows]
+        if wanted:
+            passages = [held[keys[row]] for row in rows]
+            words[rows] = self._bm25(state, passages, self._frequencies(state, wanted))
+        return there, near, words
+
+    def terms_held(self, keys: Sequence[Key], terms: Sequence[str]) -> Mapping[Key, frozenset[str]]:
+        """``DirectScores.terms_held``."""
+        known = store_keys(keys)
+        if not known:
+            return {}
+        inside = [models.HasIdCondition(has_id=[*known]), *has(tag("passages"))]
+        points = self._reader.consistently(
+            lambda state: self._reader.pick(state, inside, len(known), ["terms"]), checked=True
+        )
+        hashes = {term: term_hash(storable(term)) for term in terms}
+        found: dict[Key, frozenset[str]] = {}
+        for point in points:
+            held = set(unpack_terms(point.payload["terms"])["hash"].tolist())
+            found[point.id] = frozenset(term for term, hashed in hashes.items() if hashed in held)
+        return found
+
     def term_statistics(self, terms: Sequence[str]) -> TermStatistics:
         def count(state: QdrantState) -> TermStatistics:
             found = self._frequencies(state, list(dict.fromkeys(terms)))
@@ -156,17 +218,23 @@ class QdrantSearch:
         """The points with their exact scores, best first, and the most that any other passage
         can score."""
         frequencies = self._frequencies(state, terms)
-        exact = bm25_scores(
-            [point.payload["terms"] for point in points],
-            [point.payload["length"] for point in points],
-            {term: count for term, count in frequencies.items() if count},
-            state.passages,
-            state.average_length,
-        ).tolist()
+        exact = self._bm25(state, [point.payload for point in points], frequencies).tolist()
         scored = list(zip(points, exact, strict=True))
         matches = _ranked(Match(point.id, score) for point, score in scored if score > 0)
         underrated = max((s / p.score for p, s in scored if p.score > 0), default=1.0)
         return matches, points[-1].score * underrated * _LEEWAY if points else 0.0
+
+    def _bm25(
+        self, state: QdrantState, passages: Sequence[Payload], frequencies: Mapping[str, int]
+    ) -> NDArray[np.float64]:
+        """The exact score of each passage over these terms, given how many passages hold each."""
+        return bm25_scores(
+            [payload["terms"] for payload in passages],
+            [payload["length"] for payload in passages],
+            {term: count for term, count in frequencies.items() if count},
+            state.passages,
+            state.average_length,
+        )
 
     def _frequencies(self, state: QdrantState, terms: Sequence[str]) -> dict[str, int]:
         held = self._reader.numbers(state, "terms", terms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -74,6 +75,11 @@ class QdrantStore(BuildableStore, QdrantSearch, KnowledgeReader):
 
     def version(self) -> str:
         return self._reader.state().version
+
+    def one_state(self) -> AbstractContextManager[None]:
+        """Read one generation, for a minute at most: the server keeps what a build replaced for
+        two. It is asked which one is current once, not for every call."""
+        return self._reader.one_state()
 
     def languages(self) -> Mapping[str, int]:
         langs = lambda: (document.lang for document in self.documents())  # noqa: E731
