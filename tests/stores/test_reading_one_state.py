@@ -151,7 +151,7 @@ def test_a_search_takes_few_round_trips(schema, round_trips):
             reached += notes["graph"]["reached"]
         assert reached
         # With a transaction for each call there were 80.
-        assert len(round_trips) / 12 <= 24
+        assert len(round_trips) / 12 <= 17
         names = library.store.name_graph()
         hits = library.search(asked[0], 4).hits
         with library.store.one_state():
