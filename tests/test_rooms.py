@@ -7,10 +7,11 @@ import packwise
 
 SRC = Path(packwise.__file__).parent
 ROOMS = [
-    ("errors", "machine"),
+    ("errors", "machine", "lazy_pattern"),
     ("documents",),
     ("candidates", "trace"),
     ("settings",),
+    ("file_hashes",),
     ("language",),
     ("sources",),
     ("models",),

@@ -33,6 +33,7 @@ from packwise.documents import (
     passage_id,
 )
 from packwise.language.sentences import sentence_spans
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.base import Embedder
 from packwise.settings import Settings
 
@@ -66,17 +67,17 @@ _LEAD, _LEAD_TOKENS = 0.35, 12
 # Characters; a longer introduction is not repeated in front of later passages.
 _LONGEST_LEAD = 300
 
-_ITEM_START = re.compile(
+_ITEM_START = lazy_pattern(
     r"^([ \t]*+)(?:[-*+•‣◦▪]|(?:\d{1,3}|#)[.)]|\(?[A-Za-z]\))(?=\s)", re.MULTILINE
 )
-_OUTER_LINE = re.compile(r"^()(?=\S)", re.MULTILINE)
-_RULING = re.compile(r"[-+=|:\s]++")
-_LINE_TEXT = re.compile(r"\S(?:[^\n]*\S)?")
+_OUTER_LINE = lazy_pattern(r"^()(?=\S)", re.MULTILINE)
+_RULING = lazy_pattern(r"[-+=|:\s]++")
+_LINE_TEXT = lazy_pattern(r"\S(?:[^\n]*\S)?")
 # Borders inside a sentence that is too long, the better ones first.
 _WEAK_BORDERS = (
-    (re.compile(r"(?<=[;:—–])\s++|(?<!\s)\s++(?=[*•–—-]\s)|\n\s*+"), _CLAUSE),
-    (re.compile(r"(?<=[,)])\s++|(?<=[、，；：])\s*+"), _COMMA),
-    (re.compile(r"\s++"), _WORD),
+    (lazy_pattern(r"(?<=[;:—–])\s++|(?<!\s)\s++(?=[*•–—-]\s)|\n\s*+"), _CLAUSE),
+    (lazy_pattern(r"(?<=[,)])\s++|(?<=[、，；：])\s*+"), _COMMA),
+    (lazy_pattern(r"\s++"), _WORD),
 )
 
 

@@ -8,17 +8,18 @@ for sections, blocks and link anchors.
 from __future__ import annotations
 
 import hashlib
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-_LINES = re.compile(r"lines? (\d{1,18})(?:-(\d{1,18}))?")
+from packwise.lazy_pattern import lazy_pattern
+
+_LINES = lazy_pattern(r"lines? (\d{1,18})(?:-(\d{1,18}))?")
 _BLANK_LINES = 3
 """Lines between two places that still make one range: one follows the other after a heading."""
-_CELL_BORDER = re.compile(r"(?<!\\)\|")
+_CELL_BORDER = lazy_pattern(r"(?<!\\)\|")
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 

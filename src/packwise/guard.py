@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from packwise.documents import Passage
 from packwise.errors import EmbedderMismatch
+from packwise.lazy_pattern import lazy_pattern
 
 
 class RejectReason(StrEnum):
@@ -96,10 +97,10 @@ def check_embedder(stored: str, new: str, *, location: str = "the store") -> Non
         )
 
 
-_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_LETTER_OR_DIGIT = lazy_pattern(r"[^\W_]")
 # Control characters except white space; U+FFFD stands where a byte could not be decoded.
-_UNREADABLE = re.compile(r"[\x00-\x08\x0e-\x1b\x7f\ufffd\ufffe\uffff\ud800-\udfff]+")
-_BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}+")
+_UNREADABLE = lazy_pattern(r"[\x00-\x08\x0e-\x1b\x7f\ufffd\ufffe\uffff\ud800-\udfff]+")
+_BLOB = lazy_pattern(r"[A-Za-z0-9+/=_-]{200,}+")
 _LONGEST_BANNER = 600
 
 # A shorter text says little without its heading ("Returns None."), so it is a duplicate only
@@ -118,20 +119,20 @@ def _is_base64(run: str) -> bool:
     return all(any(map(kind, run)) for kind in (str.isupper, str.islower, str.isdigit))
 
 
-_SITE_USES_COOKIES = re.compile(
+_SITE_USES_COOKIES = lazy_pattern(
     r"\b(?:we|this (?:web ?)?site|our (?:web ?)?site|this page)\b[^.]{0,60}\bcookies\b"
     r"|\bcookies\b[^.]{0,40}\b(?:on this (?:web ?)?site|on our (?:web ?)?site)\b"
     r"|\bwe (?:value|care about) your privacy\b",
     re.IGNORECASE,
 )
-_ASKS_CONSENT = re.compile(
+_ASKS_CONSENT = lazy_pattern(
     r"\b(?:accept(?: all)?(?: cookies)?\s*(?:$|[.|!\n])|accept (?:all|cookies)|reject all"
     r"|by (?:continuing|using|clicking|browsing)\b|if you continue\b|got it\b"
     r"|(?:manage|change|cookie) (?:cookie |my |your )?(?:preferences|settings|choices)"
     r"|you (?:consent|agree) to (?:the|our)\b)",
     re.IGNORECASE,
 )
-_ABOUT_COOKIES = re.compile(r"cookie|privacy|gdpr|consent|data protection")
+_ABOUT_COOKIES = lazy_pattern(r"cookie|privacy|gdpr|consent|data protection")
 
 
 def _is_banner(passage: Passage) -> bool:
@@ -141,14 +142,14 @@ def _is_banner(passage: Passage) -> bool:
     return _SITE_USES_COOKIES.search(text) is not None and _ASKS_CONSENT.search(text) is not None
 
 
-_COPYRIGHT_MARK = re.compile(
+_COPYRIGHT_MARK = lazy_pattern(
     r"(?:copyright\s*(?:©|\(c\))|©(?:\s*copyright)?|copyright(?=\s*\d{4}))"
     r"[\s\d,–-]*(?:present\b)?",
     re.IGNORECASE,
 )
-_RIGHTS = re.compile(r"\ball rights reserved\b|\bpowered by(?:\s\S+){1,2}$", re.IGNORECASE)
+_RIGHTS = lazy_pattern(r"\ball rights reserved\b|\bpowered by(?:\s\S+){1,2}$", re.IGNORECASE)
 _HOLDER_WORDS = frozenset("by the of and for its contributors authors developers".split())
-_ABOUT_RIGHTS = re.compile(r"copyright|licen[cs]e|legal|credit|acknowledg|author|about|imprint")
+_ABOUT_RIGHTS = lazy_pattern(r"copyright|licen[cs]e|legal|credit|acknowledg|author|about|imprint")
 
 
 def _is_copyright(passage: Passage) -> bool:
@@ -168,8 +169,8 @@ def _is_copyright(passage: Passage) -> bool:
     return marks > 0
 
 
-_SEPARATOR = re.compile(r"\s*[|»›·•\n]\s*|\s+[/*>-]\s+|^[*+-]\s+", re.MULTILINE)
-_INLINE_SEPARATOR = re.compile(r"\S[ \t]*[|»›·•][ \t]*\S")
+_SEPARATOR = lazy_pattern(r"\s*[|»›·•\n]\s*|\s+[/*>-]\s+|^[*+-]\s+", re.MULTILINE)
+_INLINE_SEPARATOR = lazy_pattern(r"\S[ \t]*[|»›·•][ \t]*\S")
 _NAVIGATION = frozenset(
     item.strip()
     for item in """
@@ -207,15 +208,15 @@ def _is_navigation(text: str) -> bool:
     return known == len(items) or (known >= 3 and known * 5 >= len(items) * 3)
 
 
-_LINKS_ELSEWHERE = re.compile(
+_LINKS_ELSEWHERE = lazy_pattern(
     r"(?:see also|related(?: (?:articles|pages|topics|links|posts|content|reading))?"
     r"|you (?:may|might) also like|read next|on this page|in this (?:section|article)"
     r"|table of contents)\W*",
     re.IGNORECASE,
 )
-_ITEM_MARK = re.compile(r"^(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+")
+_ITEM_MARK = lazy_pattern(r"^(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+")
 # An item that describes its target: "os.path - work with file names".
-_EXPLAINED = re.compile(r"(?<!\b[A-Z])[.!?;:]$|\s[-–—=]\s|[:;]\s")
+_EXPLAINED = lazy_pattern(r"(?<!\b[A-Z])[.!?;:]$|\s[-–—=]\s|[:;]\s")
 _LONGEST_LINK_TEXT = 8
 
 

@@ -30,6 +30,7 @@ from packwise.language.analyzer import joined_verbs, terms
 from packwise.language.identifiers import QUOTES, identifiers, plain_identifiers
 from packwise.language.questions import AnswerKind, ParsedQuestion, parse_question
 from packwise.language.word_classes import CONTENT, TIME_WORDS, Word, WordClass, words_of
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.base import CrossEncoder, MarkingCrossEncoder, SpanLogits
 from packwise.retrieval.change_logs import is_unasked_change_log
 from packwise.stores.base import TermStatistics
@@ -56,18 +57,18 @@ _COVERED = ("covered", "covered near", "covered heading")
 _NEARLY_ALL = 0.95
 _NAMING_WORDS = 3
 """Words of a question, at least, that name a section if all are in its heading."""
-_NAMES = re.compile(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
+_NAMES = lazy_pattern(r"\(.*|[\[=].*?(?=,|$)|,?\s+")
 """What parts the names in the heading of a description: ``-f, --follow[=HOW]``."""
-_NUMBERED = re.compile(r"\(?\d+(?:\.\d+)*[.)]*\s+(?=\S)")
+_NUMBERED = lazy_pattern(r"\(?\d+(?:\.\d+)*[.)]*\s+(?=\S)")
 """The number of a heading, which is no part of the name: ``(5) SQLITE_BUSY``."""
-ASKS_MEANING = re.compile(
+ASKS_MEANING = lazy_pattern(
     r"(?i)what (?:is|does|do|are) (?:the |an? )?(\S+?(?: (?!do\b|mean\b|stand\b|for\b)\S+?)?)"
     r"(?: (?:do|mean|stand for|for))?\W{0,3}$"
 )
 """A question about nothing but the meaning of one name, which is told where it is described."""
 _ELSEWHERE = frozenset(("see also", "references", "bibliography", "sources", "further reading"))
 """Headings above lists of other works, which name much and explain little, like a change log."""
-_ASKS_HOW = re.compile(r"(?i)how (?:do|can|to|would|should)\b")
+_ASKS_HOW = lazy_pattern(r"(?i)how (?:do|can|to|would|should)\b")
 """A question that the first line of a manual, which says what a command is for, does not answer."""
 _ASKER = frozenset("i me my we our you your can".split())
 """Words about who asks, which no answer repeats."""
@@ -76,16 +77,16 @@ _LONGEST = 800
 _SUBJECT = 8
 _EQUATES = frozenset("is are was were means refers denotes".split())
 _REASONS = frozenset("because since due so therefore thus to result caused order reason".split())
-_ASKS_LIST = re.compile(
+_ASKS_LIST = lazy_pattern(
     r"\b(?:what|which) (?:are|were|(?:(?!is |was |does |has )\w+ ){0,2}"
     r"(?!does\b|this\b|has\b|was\b)\w+[^s\W]s)\b"
     r"|\b(?:list|kinds?|types|options|ways|steps|all)\b",
     re.I,
 )
-_ASKS_CODE = re.compile(
+_ASKS_CODE = lazy_pattern(
     r"\bhow (?:do|can|to|would|should)\b|\b(?:command|example|syntax|code|snippet|install)\b", re.I
 )
-_ASKS_VALUE = re.compile(r"\b(?:default|value|how (?:many|much|long|big|often))\b", re.I)
+_ASKS_VALUE = lazy_pattern(r"\b(?:default|value|how (?:many|much|long|big|often))\b", re.I)
 
 
 class Named(IntEnum):

@@ -23,6 +23,7 @@ from packwise.context.markdown import (
 from packwise.documents import Block, BlockKind, Passage
 from packwise.language.sentences import sentence_spans
 from packwise.language.untrusted import suspicions
+from packwise.lazy_pattern import lazy_pattern
 from packwise.reading.units import guessed_blocks
 
 LONGEST_WHOLE = 1500
@@ -35,14 +36,14 @@ SHORT = 80
 BEFORE = 250
 """Characters before a block that are read with it."""
 
-_ITEM = re.compile(r"^(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+", re.MULTILINE)
-_OPTION = re.compile(r"^(?P<indent>[ \t]*)-{1,2}[A-Za-z?][^\n]*?(?:[ \t]{2,}|\n)", re.MULTILINE)
-_TERM = re.compile(r"-{1,2}[A-Za-z?]")
+_ITEM = lazy_pattern(r"^(?P<indent>[ \t]*)(?:[-*+•‣◦▪]|\d{1,3}[.)])\s+", re.MULTILINE)
+_OPTION = lazy_pattern(r"^(?P<indent>[ \t]*)-{1,2}[A-Za-z?][^\n]*?(?:[ \t]{2,}|\n)", re.MULTILINE)
+_TERM = lazy_pattern(r"-{1,2}[A-Za-z?]")
 _LEAST_OPTIONS = 3
 """Lines that begin with an option in a code block that lists them, such as a command's help."""
 _FENCES = ("```", "~~~")
-_PARAGRAPH = re.compile(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
-_BLANK_LINE = re.compile(r"\n(?:[ \t]*\n)+")
+_PARAGRAPH = lazy_pattern(r"\S.*?(?=\n[ \t]*\n|\Z)", re.DOTALL)
+_BLANK_LINE = lazy_pattern(r"\n(?:[ \t]*\n)+")
 
 
 class PartKind(StrEnum):

@@ -25,6 +25,7 @@ from packwise.answering.few_shot import (
 )
 from packwise.errors import CallFailed, PackwiseError, UsageError
 from packwise.language.untrusted import clean
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.llm import NO_USAGE, LanguageModel, Usage
 from packwise.stores.base import Store
 
@@ -38,7 +39,7 @@ SHOWN = 4
 _REPLY_TOKENS = 600
 _MOST_CELL = 300
 _ANSWERS = ("cypher", "query", "answer", "ground_truth")
-_BLOCK = re.compile(r"```(?:cypher|json)?\s*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
+_BLOCK = lazy_pattern(r"```(?:cypher|json)?\s*\n?(.*?)```", re.DOTALL | re.IGNORECASE)
 
 _SYSTEM = (
     "You translate questions into Cypher for a Kuzu database. The text between the marks is a "
@@ -49,7 +50,7 @@ _SYSTEM = (
     'a JSON object {"cypher": "...", "cypher_params": {"q": "..."}} and nothing else; when the '
     'graph cannot answer the question, {"cypher": ""}.'
 )
-_CLOSING = re.compile(r"<\s*/\s*question", re.IGNORECASE)
+_CLOSING = lazy_pattern(r"<\s*/\s*question", re.IGNORECASE)
 
 
 class CypherStore(Protocol):

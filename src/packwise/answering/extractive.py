@@ -8,7 +8,6 @@ name or a number that clearly answers comes first.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -46,6 +45,7 @@ from packwise.language.analyzer import terms
 from packwise.language.identifiers import identifiers
 from packwise.language.questions import ParsedQuestion
 from packwise.language.untrusted import clean, without_markers
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.base import CrossEncoder, SpanReader
 from packwise.stores.base import TermStatistics
 
@@ -73,8 +73,8 @@ ROW_ASKED_FOR = 0.3
 """Least probability of an answer with a row that the question asks for by name: rows of figures
 look unlike any question, which is no reason to refuse it."""
 _SAME = 0.8
-_WORD = re.compile(r"\b[a-z]{2,}\b")
-_BEGINS_LINE = re.compile(r"```|~~~|\||[-*+] |\d+[.)] ")
+_WORD = lazy_pattern(r"\b[a-z]{2,}\b")
+_BEGINS_LINE = lazy_pattern(r"```|~~~|\||[-*+] |\d+[.)] ")
 _ARGUMENTS = 3
 """Words that may follow the name of an option on its line; more are a sentence."""
 _OF_TABLES = (PartKind.TABLE, PartKind.ROW, PartKind.ITEM)

@@ -12,8 +12,9 @@ from functools import cache
 
 from packwise.language.analyzer import terms
 from packwise.language.questions import ParsedQuestion
+from packwise.lazy_pattern import lazy_pattern
 
-_NEGATION = re.compile(
+_NEGATION = lazy_pattern(
     r"\b(?:not|never|no|nor|none|neither|without|except|cannot|isn|aren|wasn|didn|doesn|don)\b",
     re.IGNORECASE,
 )

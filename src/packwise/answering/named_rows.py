@@ -14,25 +14,26 @@ from packwise.documents import cells_of
 from packwise.language.analyzer import terms
 from packwise.language.identifiers import QUOTES, identifiers, plain_identifiers
 from packwise.language.questions import ParsedQuestion
+from packwise.lazy_pattern import lazy_pattern
 
 LONG_TABLE = 6
 MOST_NAMED = 3
 """A table of ``LONG_TABLE`` rows or more is shown by the rows that the question names, if these are
 at most ``MOST_NAMED``."""
 _FEWEST_PAIRS = 3
-_OF_ALL_ROWS = re.compile(
+_OF_ALL_ROWS = lazy_pattern(
     r"\b(?:(?:great|high|larg|bigg|long|new|lat|low|small|short|old|earli|few)est|most|least|"
     r"what (?:are|were)|all|list|types?|kinds?|components?)\b",
     re.IGNORECASE,
 )
 """A question that no single row answers."""
-_COUNTED = re.compile(r"\bhow many\b", re.IGNORECASE)
+_COUNTED = lazy_pattern(r"\bhow many\b", re.IGNORECASE)
 """A question that counts rows, if it names no column that holds numbers of things."""
-_YEAR = re.compile(r"1[0-9]{3}|20[0-9]{2}")
-_WRITTEN_DATE = re.compile(r"\b([12][0-9]{3})[-/.]([01][0-9])[-/.]([0-3][0-9])\b")
+_YEAR = lazy_pattern(r"1[0-9]{3}|20[0-9]{2}")
+_WRITTEN_DATE = lazy_pattern(r"\b([12][0-9]{3})[-/.]([01][0-9])[-/.]([0-3][0-9])\b")
 _MONTHS = {name.lower(): number for number, name in enumerate(month_name) if name}
 _MONTH = "|".join(_MONTHS)
-_DATE = re.compile(
+_DATE = lazy_pattern(
     rf"(?:(?:\b(?P<of>[0-3]?[0-9])\s+)?\b(?P<named>{_MONTH})\s+(?:(?P<day>[0-3]?[0-9]),\s+)?)?"
     r"\b(?P<year>1[0-9]{3}|20[0-9]{2})\b(?![-/.][0-9])",
     re.IGNORECASE,

@@ -25,19 +25,20 @@ from packwise.documents import content_hash
 from packwise.errors import ModelError
 from packwise.language.names import name_key
 from packwise.language.untrusted import clean, without_markers
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.llm import LanguageModel, ModelReply, Usage
 
 RETRIES = 1
 """A busy server is asked once more; then the answer is made without the model."""
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_CODE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _NUMBERS = r"\[\s*\d{1,4}(?:\s*[,;]\s*\d{1,4})*\s*\]"
-_CLOSED_CODE = re.compile(r"(?ms)^(`{3,}).*?^\1")
+_CLOSED_CODE = lazy_pattern(r"(?ms)^(`{3,}).*?^\1")
 # items[1] is an index, not a citation, and a backslash marks brackets of a document.
-_APART = re.compile(rf"(?<![\w)\]\\])(?:{_NUMBERS}\s?)+")
-_ANYWHERE = re.compile(rf"(?<!\\){_NUMBERS}")
+_APART = lazy_pattern(rf"(?<![\w)\]\\])(?:{_NUMBERS}\s?)+")
+_ANYWHERE = lazy_pattern(rf"(?<!\\){_NUMBERS}")
 # The form of agent-kgpacks: [Source: runtime_scheduling].
-_BY_TITLE = re.compile(r"\[\s*sources?\s*:\s*([^\[\]\n]{1,300})\]", re.IGNORECASE)
+_BY_TITLE = lazy_pattern(r"\[\s*sources?\s*:\s*([^\[\]\n]{1,300})\]", re.IGNORECASE)
 
 QUESTION_CHARACTERS = 4000
 """Characters of a question that are sent; a longer text is a document, not a question."""
@@ -60,7 +61,7 @@ _MINIMAL_RULES = (
     "and say where you are not certain. Cite no sources."
 )
 
-_FENCE_LIKE = re.compile(r"(?m)^([^\S\n]*)={3,}")
+_FENCE_LIKE = lazy_pattern(r"(?m)^([^\S\n]*)={3,}")
 
 
 @dataclass(frozen=True, slots=True)

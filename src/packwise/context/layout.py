@@ -18,7 +18,6 @@ break. The tokenizers never join those two, so the tokens of the pieces add up e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,12 +26,13 @@ from typing import NamedTuple
 from packwise.context.candidate_pool import PoolEntry
 from packwise.context.markdown import MarkdownText
 from packwise.language.untrusted import clean, without_markers
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.base import TokenCounter
 from packwise.models.tokens import ModelTokens
 from packwise.reading.passage_reading import ENCODING, unit_pieces
 
 _BLOCK_END = "\n\n"
-_OPENS_BLOCK = re.compile(r"[ \t]*(?:```|~~~|[-*+] |\d{1,4}[.)] |\|)|[^\n]+\n(?:---|===)")
+_OPENS_BLOCK = lazy_pattern(r"[ \t]*(?:```|~~~|[-*+] |\d{1,4}[.)] |\|)|[^\n]+\n(?:---|===)")
 # Tokens of the fences around a code block.
 _FENCE_COST = 5
 

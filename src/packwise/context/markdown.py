@@ -15,16 +15,17 @@ from itertools import pairwise
 
 from packwise.documents import Block, BlockKind, Passage, cells_of
 from packwise.language.untrusted import clean, quoted
+from packwise.lazy_pattern import lazy_pattern
 
 GAP, LINE_GAP = " … ", "\n…\n"
 """What stands for omitted sentences, within a line and between lines."""
 
 Span = tuple[int, int]
 
-_RULING = re.compile(r"(?=[^\n]*?(?:--|==))[ \t|:+=-]*+$", re.MULTILINE)
-_ONLY_RULING = re.compile(r"[-+=|:\s]+")
-_SPACE = re.compile(r"\s+")
-_BACKTICKS = re.compile(r"`{3,}")
+_RULING = lazy_pattern(r"(?=[^\n]*?(?:--|==))[ \t|:+=-]*+$", re.MULTILINE)
+_ONLY_RULING = lazy_pattern(r"[-+=|:\s]+")
+_SPACE = lazy_pattern(r"\s+")
+_BACKTICKS = lazy_pattern(r"`{3,}")
 
 
 class MarkdownText:

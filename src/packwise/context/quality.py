@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from packwise.language.analyzer import FUNCTION_WORDS
 from packwise.language.words import count_words, words
+from packwise.lazy_pattern import lazy_pattern
 
 QUALITY_THRESHOLD = 0.3
 """Sections that score less are left out."""
@@ -25,14 +26,14 @@ STUB_WORDS = 20
 
 # Longer texts reach the quality threshold by their length.
 _LONGEST_EXEMPT = 600
-_DEFINES = re.compile(
+_DEFINES = lazy_pattern(
     r"\s*+(?:[-*•]\s+)?(?P<subject>[^\n;:|=()]{1,80}?)\s*(?:\([^()\n]{0,80}\)\s*)?"
     r"(?:(?:\bis|\bare|\bwas|\bwere|\bmeans?|\brefers? to|\bdenotes?|\bstands? for|\bequals?)\b"
     r"|:(?!:)|\s[–—=-]\s)\s*(?P<said>[^\n]+)"
 )
 _POINTERS = frozenset({"see", "also", "category", "categories", "main", "article", "contents"})
-_SIGNATURE = re.compile(r"(?P<name>[^\W\d][\w.]{0,80})\([^()\n]{0,200}\)")
-_NAME_PARTS = re.compile(r"[^\W_]+")
+_SIGNATURE = lazy_pattern(r"(?P<name>[^\W\d][\w.]{0,80})\([^()\n]{0,200}\)")
+_NAME_PARTS = lazy_pattern(r"[^\W_]+")
 
 
 @lru_cache(maxsize=256)

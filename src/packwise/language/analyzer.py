@@ -22,6 +22,7 @@ from typing import Any
 import Stemmer
 
 from packwise.language.languages import Language, language_for, script_of
+from packwise.lazy_pattern import lazy_pattern
 
 ANALYZER = "packwise-5"
 """Name of these rules; stores keep it and rebuild their keyword index when it changes."""
@@ -63,9 +64,9 @@ UNSPACED = (
 """Characters that are indexed in pairs, for a character class: those of scripts without spaces
 between words, and Hangul."""
 
-_PLAIN_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*+")
-_UNSPACED = re.compile(f"([{UNSPACED}]+)")
+_PLAIN_WORD = lazy_pattern(r"[^\W_]+(?:['’][^\W_]+)*")
+_WORD = lazy_pattern(rf"{LETTERS}(?:['’]{LETTERS})*+")
+_UNSPACED = lazy_pattern(f"([{UNSPACED}]+)")
 # What is one character to a reader of Thai, Lao, Khmer or Burmese: a consonant with its vowels
 # and tone marks. Any other character stands for itself.
 CLUSTER = (
@@ -73,15 +74,15 @@ CLUSTER = (
     "[\u0e30-\u0e3a\u0e45-\u0e4e\u0eb0-\u0ebc\u0ec8-\u0ecd]*+"
     "|[\u1000-\u102a\u103f-\u109f][\u102b-\u103e]*+|[\u1780-\u17b3][\u17b4-\u17d3]*+|."
 )
-_CLUSTER = re.compile(CLUSTER)
+_CLUSTER = lazy_pattern(CLUSTER)
 # Possessive, and only from the start of a word: a long run of letters is passed once, not
 # once for each of its letters.
-_IDENTIFIER = re.compile(
+_IDENTIFIER = lazy_pattern(
     r"(?<!\w)(?:[^\W\d]\w*+(?:(?:\.|::|->)[^\W\d]\w*+)++|(?=[^\W_]*+_)(?=_*+[^\W_])\w++)"
 )
 # What is known by its signs: options, which are as rare as words as they are common as letters,
 # and formats, escapes and variables of one letter. Capitals make a difference.
-_SIGNED = re.compile(
+_SIGNED = lazy_pattern(
     r"(?<![\w-])-(?:[0-9](?![\w.,])|-?+[A-Za-z][\w-]*+)"
     r"|(?<![\w%~\\$@&])[%~\\$@&](?:[A-Za-z0-9](?!\w)|(?<=\$)[@*#?!$])"
 )
@@ -90,8 +91,8 @@ _MOST_KNOWN = 1 << 20
 """Characters of tokens whose terms are remembered."""
 
 _AROUND_WORDS = ".,;:!?\"'()[]{}<>*`"
-_PHRASAL = re.compile(r"\b([a-z]{3,20}) (up|in|out|off|on|down|back|over)\b")
-_HYPHENATED = re.compile(r"(?<![\w-])[a-z]{1,20}-[a-z]{2,20}(?![\w-])")
+_PHRASAL = lazy_pattern(r"\b([a-z]{3,20}) (up|in|out|off|on|down|back|over)\b")
+_HYPHENATED = lazy_pattern(r"(?<![\w-])[a-z]{1,20}-[a-z]{2,20}(?![\w-])")
 _MOST_JOINED = 2000
 _LONGEST_ELISION = 5
 _local = threading.local()
@@ -209,7 +210,7 @@ def fold(text: str) -> str:
     return text.lower() if text.isascii() else strip_accents(lower(text))
 
 
-_ACCENTS = re.compile(
+_ACCENTS = lazy_pattern(
     "(?<![\u0400-\u052f])[\u0300-\u036f]+|[\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u0640"
     "\u064b-\u0652\u0670\u06d6-\u06ed]+"
 )
@@ -272,16 +273,16 @@ def _without_elision(word: str, lang: str) -> str:
 # either vowel.
 _SPELLINGS: Mapping[str, tuple[re.Pattern[str], Mapping[str, str]]] = {
     "hi": (
-        re.compile(
+        lazy_pattern(
             "(?<=[कखगजफ])\u093c|\u0901|[\u200c\u200d]|ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])"
             "|न्(?=[त-ध])|म्(?=[प-भ])"
         ),
         dict.fromkeys(("\u0901", "ङ्", "ञ्", "ण्", "न्", "म्"), "\u0902"),
     ),
-    "ar": (re.compile("^[وف](?=ال..)|(?<=...)ات$|ى$"), {"ات": "ة", "ى": "ي"}),
-    "fa": (re.compile("[يكة\u200c]"), {"ي": "ی", "ك": "ک", "ة": "ه"}),
+    "ar": (lazy_pattern("^[وف](?=ال..)|(?<=...)ات$|ى$"), {"ات": "ة", "ى": "ي"}),
+    "fa": (lazy_pattern("[يكة\u200c]"), {"ي": "ی", "ك": "ک", "ة": "ه"}),
     "vi": (
-        re.compile("(?:o[àáảãạèéẻẽẹ]|(?<!q)u[ỳýỷỹỵ])$"),
+        lazy_pattern("(?:o[àáảãạèéẻẽẹ]|(?<!q)u[ỳýỷỹỵ])$"),
         dict(
             zip(
                 "oà oá oả oã oạ oè oé oẻ oẽ oẹ uỳ uý uỷ uỹ uỵ".split(),
@@ -291,10 +292,10 @@ _SPELLINGS: Mapping[str, tuple[re.Pattern[str], Mapping[str, str]]] = {
         ),
     ),
     # The stemmer takes "автомобили" for a verb in the past, like "купили".
-    "ru": (re.compile("(?<=моб)или$"), {"или": "иль"}),
+    "ru": (lazy_pattern("(?<=моб)или$"), {"или": "иль"}),
 }
 # The German stemmer leaves the "s" of "Autos", and that of "Kurse" where "Kurs" loses it.
-_GERMAN_S = re.compile("(?<=..[bdfghklmnrt])s$|(?<=...[aiouy])s$")
+_GERMAN_S = lazy_pattern("(?<=..[bdfghklmnrt])s$|(?<=...[aiouy])s$")
 
 
 def _stemmed(word: str, language: Language) -> str:

@@ -7,7 +7,6 @@ is too short for that: its function words decide, among the languages that a sto
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,6 +16,7 @@ from typing import Any, cast
 from packwise.documents import BlockKind, Document
 from packwise.language.analyzer import FUNCTION_WORDS, LETTERS
 from packwise.language.languages import PAIRED, asked_in, base_code, languages, script_of
+from packwise.lazy_pattern import lazy_pattern
 
 READ = 4000
 """Characters of a document that are read."""
@@ -29,8 +29,8 @@ _LIKELY = 0.5
 _HEAVY = {"han": 3, "hangul": 2}
 _MIXED = 0.3
 """Share of such characters from which English words in a text do not decide."""
-_KANA = re.compile("[\u3041-\u30ff]")
-_THAI = re.compile("[\u0e01-\u0e5b]")
+_KANA = lazy_pattern("[\u3041-\u30ff]")
+_THAI = lazy_pattern("[\u0e01-\u0e5b]")
 _BY_SCRIPT = {
     "hangul": "ko",
     "greek": "el",
@@ -46,7 +46,7 @@ _FEWEST_WORDS = 12
 _MOST_CANDIDATES = 3
 _UNKNOWN_SHARE = 0.1
 
-_WORD = re.compile(LETTERS)
+_WORD = lazy_pattern(LETTERS)
 
 
 def with_language(document: Document) -> Document:

@@ -16,6 +16,7 @@ from packwise.language.analyzer import fold
 from packwise.language.key_matcher import KeyMatcher
 from packwise.language.names import CALENDAR, Name, name_key, names_in, title_aliases
 from packwise.language.sentences import OPENING_WORDS, sentence_spans
+from packwise.lazy_pattern import lazy_pattern
 
 MOST_NAMESAKES = 8
 """Titles that may share an alias; an alias of more titles does not say which one is meant."""
@@ -37,7 +38,7 @@ _VERB = r"""
          (?:an?|the|one\sof|any|defined\sas)
        |means|refers\sto|stands\sfor)(?=\s)
     """
-_DEFINITION = re.compile(
+_DEFINITION = lazy_pattern(
     rf"""
     (?P<subject>(?:(?:The|A|An)\s)?+\S++(?:\s(?!(?:is|are|was|were|means|refers|stands)\s)\S++){{0,9}}?)
     (?:\s\([^()]{{1,80}}\))?+,?
@@ -45,7 +46,7 @@ _DEFINITION = re.compile(
     """,
     re.VERBOSE,
 )
-_DEFINES = re.compile(_VERB, re.VERBOSE)
+_DEFINES = lazy_pattern(_VERB, re.VERBOSE)
 _NO_SUBJECT = (
     frozenset(
         "he her here his how i if in it its my she such that their then there these they this "
@@ -55,8 +56,8 @@ _NO_SUBJECT = (
 )
 _NO_FIRST_WORD = (OPENING_WORDS - {"a", "an", "the"}) | {"using", "imagine", "notably"}
 _MOST_SUBJECT_WORDS = 8
-_LIST_MARK = re.compile(r"(?:[-*+•]|\d{1,3}[.)])\s+")
-_STUB = re.compile(r":\s*\Z|\bEnlarge\b|(?:\A|\n)\s*#")
+_LIST_MARK = lazy_pattern(r"(?:[-*+•]|\d{1,3}[.)])\s+")
+_STUB = lazy_pattern(r":\s*\Z|\bEnlarge\b|(?:\A|\n)\s*#")
 """Announces a list, is a comment in code, or holds the caption of a picture."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain
@@ -20,8 +19,9 @@ from packwise.language.names import (
     names_something,
     opens_sentence,
 )
+from packwise.lazy_pattern import lazy_pattern
 
-_ASCII_WORD = re.compile(r"([a-z0-9]++(?:'[a-z0-9]++)*+)")
+_ASCII_WORD = lazy_pattern(r"([a-z0-9]++(?:'[a-z0-9]++)*+)")
 
 
 class KeyMatcher:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from packwise.language.analyzer import LETTERS, fold
 from packwise.language.sentences import OPENING_WORDS
 from packwise.language.word_classes import LABELS, MONTH_NAMES, POINTERS, WEEKDAYS
+from packwise.lazy_pattern import lazy_pattern
 
 RULES = "packwise-names-3"
 """Name of these rules; a store keeps it and finds its entities again when it changes."""
@@ -105,14 +106,14 @@ _ABBREVIATIONS = "St|Mt|Ft|Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Gen|Col|Lt|Capt|Sgt|Maj|Gov
 _LINKS = "of|de|la|von|van|du|del|della|der|den|di|da|dos|das|des|le|el|al|bin|ibn|ter|zu"
 _MARKS = "\u0300-\u036f"
 _LETTERS = rf"[^\W_]*+(?:[{_MARKS}][^\W_]*+)*+"
-PLAIN_WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*+")
-_PART = re.compile(r"\S+")
-_PARENTHESES = re.compile(r"\([^)]*(?:\)|$)")
+PLAIN_WORD = lazy_pattern(rf"{LETTERS}(?:['’]{LETTERS})*+")
+_PART = lazy_pattern(r"\S+")
+_PARENTHESES = lazy_pattern(r"\([^)]*(?:\)|$)")
 # Each starts where a word does: a start inside a long word would make the time quadratic.
-_NOT_TEXT = re.compile(r"(?<![^\W_])[^\W_]++://\S++|www\.\S++|(?<![\w.+-])[\w.+-]++@[\w.-]++")
+_NOT_TEXT = lazy_pattern(r"(?<![^\W_])[^\W_]++://\S++|www\.\S++|(?<![\w.+-])[\w.+-]++@[\w.-]++")
 # Each begins with a character that is rare in prose, so a text without code costs little.
-_CODE_SIGNS = (re.compile(r"\.(?=[^\W\d])(?<=\w.)"), re.compile(r"[A-Z](?<=[a-z].)"))
-_IDENTIFIER = re.compile(
+_CODE_SIGNS = (lazy_pattern(r"\.(?=[^\W\d])(?<=\w.)"), lazy_pattern(r"[A-Z](?<=[a-z].)"))
+_IDENTIFIER = lazy_pattern(
     r"""
     (?<![\w.@/\\#-])(?:
         [^\W\d]\w++(?:(?:\.|::|->)[^\W\d]\w++)++(?:\(\))?+    # os.path.join, std::vector
@@ -125,9 +126,9 @@ _IDENTIFIER = re.compile(
     re.VERBOSE,
 )
 _DOMAINS = frozenset("com org net edu gov io co uk de fr eu info html htm php jpg png".split())
-_ACRONYM = re.compile(r"\(([A-Z][A-Za-z]{0,7}[A-Z])s?\)")
+_ACRONYM = lazy_pattern(r"\(([A-Z][A-Za-z]{0,7}[A-Z])s?\)")
 _ACRONYM_REACH = 120
-_CALLED = re.compile(
+_CALLED = lazy_pattern(
     r"\b(?:called|termed|dubbed|known\sas|referred\sto\sas|defined\sas)\s(?:an?\s|the\s)?+"
     r"[\"“‘'*_`]{1,3}([^\W_][^\"”’'*_`\n]{1,58}[^\W_])[\"”’'*_`]"
 )

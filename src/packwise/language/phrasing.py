@@ -11,8 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-_WORD = re.compile(r"[A-Za-z][\w'’.+/-]*")
-_SENTENCE_START = re.compile(r"(?:^|[.!?:\n\"“(>|*-]\s*)$")
+from packwise.lazy_pattern import lazy_pattern
+
+_WORD = lazy_pattern(r"[A-Za-z][\w'’.+/-]*")
+_SENTENCE_START = lazy_pattern(r"(?:^|[.!?:\n\"“(>|*-]\s*)$")
 VERBS = frozenset(
     """
     accept access activate add adjust allow apply archive assign attach authenticate automate avoid
@@ -66,19 +68,19 @@ VAGUE = frozenset(
     middle left right top bottom new old base main latest line lines row rows column columns steps
     """.split()
 )
-_DEFINITION = re.compile(
+_DEFINITION = lazy_pattern(
     r"(?:(?P<article>An?|The) )?(?P<subject>[A-Za-z][\w.+/-]*(?: [\w.+/-]+){0,3}) "
     r"(?P<verb>is|are|was|were) (?P<what>(?:an?|the|one of) .+)",
     re.DOTALL,
 )
-_PERSON = re.compile(
+_PERSON = lazy_pattern(
     r"\b\w*(?:ist|ician|ographer|actor|actress|writer|poet|singer|player|king|queen|president|"
     r"minister|politician|author|engineer|director|composer|painter|emperor|general|professor)\b"
 )
-_PLACEHOLDER = re.compile(r"(\w)\1+|[A-Z-]{6,}")
+_PLACEHOLDER = lazy_pattern(r"(\w)\1+|[A-Z-]{6,}")
 """As in "the VVV component" and "PATHPREFIX"."""
-_MECHANISM = re.compile(r"How (?P<what>.+?) (?P<verb>[Ww]orks?)")
-_NUMBER = re.compile(
+_MECHANISM = lazy_pattern(r"How (?P<what>.+?) (?P<verb>[Ww]orks?)")
+_NUMBER = lazy_pattern(
     r"^(?:(?:chapter|section|part) (?:\d+(?:\.\d+)*|[ivx]+)|\d+(?:\.\d+)*)[.:)]? (?=\S)",
     re.IGNORECASE,
 )

@@ -31,6 +31,7 @@ from packwise.language.word_classes import (
     WordClass,
     words_of,
 )
+from packwise.lazy_pattern import lazy_pattern
 
 MOST_CHARACTERS = 4000
 """Characters of a question that are parsed; a longer text is a document, not a question."""
@@ -205,27 +206,27 @@ _NOUNS = {
     for noun in nouns.split()
 }
 
-_QUOTED = re.compile(r"[\"“”«»][^\"“”«»]{2,200}[\"“”«»]|`[^`]{2,200}`")
-_COMPARES = re.compile(
+_QUOTED = lazy_pattern(r"[\"“”«»][^\"“”«»]{2,200}[\"“”«»]|`[^`]{2,200}`")
+_COMPARES = lazy_pattern(
     r"\b(?:differences?\s+between|differ\s+from|compared?\s+(?:to|with)|versus|vs\.?"
     r"|(?:better|worse|faster|older|larger|bigger|smaller|higher|cheaper)\s+than"
     r"|in\s+common|which\s+\w+\s+(?:is|was|has|had)\s+(?:\w+er|more|less)\b)",
     re.IGNORECASE,
 )
-_PROCEDURE = re.compile(
+_PROCEDURE = lazy_pattern(
     r"^\s*(?:\w+\s+){0,3}?how\s+(?:do|does|can|could|should|would|to|must)\b"
     r"|\b(?:steps?\s+to|way\s+to|instructions?\s+(?:for|to)|best\s+practice)\b"
     r"|^\s*(?:install|configure|set\s+up|create|build|fix|enable|disable)\b",
     re.IGNORECASE,
 )
-_MEANING = re.compile(
+_MEANING = lazy_pattern(
     r"\b(?:define|definition\s+of|meaning\s+of|stands?\s+for)\b"
     r"|\bwhat\s+(?:does|do|did)\b.*\b(?:mean|refer\s+to)\b"
     r"|\bwhat\s+is\s+(?:meant\s+by|another\s+(?:name|word|term))\b"
     r"|\b(?:called|known\s+as|termed)\s*\??\s*$",
     re.IGNORECASE,
 )
-_SHORT_DEFINITION = re.compile(
+_SHORT_DEFINITION = lazy_pattern(
     r"^\s*(?:what|who)\s+(?:is|are|was|were|'s)\s+(?:an?\s+|the\s+)?(?:\S++\s*+){1,4}$",
     re.IGNORECASE,
 )

@@ -18,6 +18,7 @@ from packwise.language.phrasing import (
     in_first_person,
     question_from_definition,
 )
+from packwise.lazy_pattern import lazy_pattern
 
 _POINTING = frozenset(
     """
@@ -68,9 +69,9 @@ _THING = frozenset(
     header section page argument attribute decorator event signal folder library protocol
     """.split()
 )
-_CODE = re.compile(r"[/_.$~]|\w-\w|[a-z][A-Z]|^[A-Z]{2,}|\d")
-_PLACEHOLDER = re.compile(r"(\w)\1{1,}|foo\w*|bar|baz|xyz+", re.IGNORECASE)
-_UNCLEAR = re.compile(r"(?i)\b(?:this|these|those|above|below|following)\b")
+_CODE = lazy_pattern(r"[/_.$~]|\w-\w|[a-z][A-Z]|^[A-Z]{2,}|\d")
+_PLACEHOLDER = lazy_pattern(r"(\w)\1{1,}|foo\w*|bar|baz|xyz+", re.IGNORECASE)
+_UNCLEAR = lazy_pattern(r"(?i)\b(?:this|these|those|above|below|following)\b")
 LONGEST = 90
 
 
@@ -195,35 +196,35 @@ def _subject(text: str, spelling: Spelling) -> str | None:
 
 _Ask = Callable[[re.Match[str], Spelling], StatementQuestion | None]
 _RULES: tuple[tuple[re.Pattern[str], _Ask], ...] = (
-    (re.compile(rf"(?:In order to|To) {_TASK},? {_ORDER}"), _how),
-    (re.compile(rf"If you (?:want|need|wish|would like) to {_TASK},? {_ORDER}"), _how),
+    (lazy_pattern(rf"(?:In order to|To) {_TASK},? {_ORDER}"), _how),
+    (lazy_pattern(rf"If you (?:want|need|wish|would like) to {_TASK},? {_ORDER}"), _how),
     (
-        re.compile(rf"(?:Use|Run|Call|Press|Click) [^,;:()]{{2,50}}? to {_TASK}(?:[.:]|, |$)"),
+        lazy_pattern(rf"(?:Use|Run|Call|Press|Click) [^,;:()]{{2,50}}? to {_TASK}(?:[.:]|, |$)"),
         _how_known,
     ),
-    (re.compile(rf"You can (?:easily )?{_TASK} (?:by \w+ing|using|with the) "), _how),
+    (lazy_pattern(rf"You can (?:easily )?{_TASK} (?:by \w+ing|using|with the) "), _how),
     (
-        re.compile(
+        lazy_pattern(
             rf"{_SUBJECT} (?P<was>was|were) (?:first |originally |officially )?{_PARTICIPLE}"
             rf"(?: by [^,.;]{{2,40}})? (?:in|on) (?P<date>{_DATE})"
         ),
         _when,
     ),
     (
-        re.compile(
+        lazy_pattern(
             rf"{_SUBJECT} (?:was|were) (?:first |originally )?{_PARTICIPLE} by "
             r"(?P<name>[A-Z][\w.’'-]+(?: [A-Z][\w’'-]+)+)"
         ),
         _who,
     ),
-    (re.compile(rf"{_SUBJECT} (?P<is>is|are) (?:\w+ly )?used (?:to|for) \w"), _used),
-    (re.compile(rf"{_SUBJECT} (?:allows|lets|enables) (?:you|users|the user) "), _allows),
+    (lazy_pattern(rf"{_SUBJECT} (?P<is>is|are) (?:\w+ly )?used (?:to|for) \w"), _used),
+    (lazy_pattern(rf"{_SUBJECT} (?:allows|lets|enables) (?:you|users|the user) "), _allows),
     (
-        re.compile(
+        lazy_pattern(
             r"The (?P<subject>(?:default|maximum|minimum|recommended) [\w-]+(?: [\w-]+){0,2}"
             r"(?: (?:of|for) [\w./ -]{3,40}?)?) is (?P<value>(?!not |to |that )[^\s,;]+)"
         ),
         _default,
     ),
-    (re.compile(rf"{_SUBJECT} {_DOES} (?P<what>.+)"), _does),
+    (lazy_pattern(rf"{_SUBJECT} {_DOES} (?P<what>.+)"), _does),
 )

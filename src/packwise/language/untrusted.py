@@ -12,32 +12,36 @@ import re
 import unicodedata
 from functools import cache, lru_cache, partial
 
+from packwise.lazy_pattern import lazy_pattern
+
 # Controls, soft hyphens, zero-width and bidirectional characters, fillers that show nothing,
 # invisible operators, annotations, language tags and the selectors that can carry any message.
-_HIDDEN = re.compile(
+_HIDDEN = lazy_pattern(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5"
     "\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 # Emoji and some scripts need joiners and selectors, but after characters of their own, and of
 # each kind one at a time.
-_NEEDLESS = re.compile(
+_NEEDLESS = lazy_pattern(
     "(?<![^\x00-\x7f])[\u200c\u200d\ufe00-\ufe0f]+|[\u200c\u200d]+(?![^\x00-\x7f])"
     "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]+|(?<=[\u200c\u200d])[\u200c\u200d\ufe00-\ufe0f]+"
 )
-_LINE_ENDS = re.compile("\r\n?|[\x85\u2028\u2029]")
+_LINE_ENDS = lazy_pattern("\r\n?|[\x85\u2028\u2029]")
 # Anything but ASCII, letters of European languages, dashes, quotes and the like.
-_UNUSUAL = re.compile("[^\t\n -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u203b\u20ac\u2122]")
+_UNUSUAL = lazy_pattern(
+    "[^\t\n -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027\u2030-\u203b\u20ac\u2122]"
+)
 
 _NUMBER = r"\d{1,4}"
 # Markers stand apart: items[1] is an index. Code in backticks keeps its brackets.
-_MARKER = re.compile(
+_MARKER = lazy_pattern(
     rf"(?P<code>`[^`\n]{{1,400}}`)|(?<![\w)\]])\[[ \t]*(?P<one>{_NUMBER})[ \t]*\]"
     rf"|(?<![\w)\]])\[(?P<several>[ \t]*[1-9]\d{{0,3}}(?:[ \t]*[,;][ \t]*{_NUMBER})+[ \t]*\])"
     r"|\[[ \t]*(?P<source>sources?[ \t]*:[^\[\]\n]{1,300})\]",
     re.IGNORECASE,
 )
-_HEADING_OR_FENCE = re.compile(r"(?m)^([ \t]*(?:>[ \t]*)*)(?=#{1,6}(?:[ \t]|$)|```|~~~)")
+_HEADING_OR_FENCE = lazy_pattern(r"(?m)^([ \t]*(?:>[ \t]*)*)(?=#{1,6}(?:[ \t]|$)|```|~~~)")
 
 # Reason, words without which the pattern cannot match (they are found much faster), pattern.
 _PATTERNS = (
@@ -113,7 +117,7 @@ _PATTERNS = (
 )
 _compiled = cache(partial(re.compile, flags=re.IGNORECASE))
 # What only a hidden message or a reversed text needs; the rest is common in honest documents.
-_SMUGGLED = re.compile(
+_SMUGGLED = lazy_pattern(
     "[\u202d\u202e\u2066-\u2068\U000e0000-\U000e0fff]"
     "|[\u200b-\u200f\u2060-\u2064\ufeff]{4}|[\ufe00-\ufe0f]{2}"
     "|(?:[a-zA-Z][\u200b-\u200d\u2060\ufeff\u00ad]){3}"

@@ -14,6 +14,7 @@ from functools import cache
 from itertools import accumulate, compress
 
 from packwise.language.analyzer import CLUSTER, MARKS, UNSPACED, terms
+from packwise.lazy_pattern import lazy_pattern
 
 
 class WordClass(StrEnum):
@@ -131,8 +132,8 @@ _LISTS: dict[WordClass, str] = {
 _CLASSES = {w: kind for kind, listed in reversed(_LISTS.items()) for w in listed.split()}
 
 _FIGURES = r"[$€£¥]?\d++(?:,\d++)*+(?:\.\d++)*+(?:%|°[CF]?|st\b|nd\b|rd\b|th\b|s\b)?"
-_WORD = re.compile(rf"{_FIGURES}|[^\W_]++(?:[-'’./&][^\W_]++)*+|[^\w\s]|_")
-_YEAR = re.compile(r"(?:1\d{3}|20\d{2})s?|\d{2}0s")
+_WORD = lazy_pattern(rf"{_FIGURES}|[^\W_]++(?:[-'’./&][^\W_]++)*+|[^\w\s]|_")
+_YEAR = lazy_pattern(r"(?:1\d{3}|20\d{2})s?|\d{2}0s")
 _MARKS = {
     ",": WordClass.COMMA,
     **dict.fromkeys("([", WordClass.OPEN),
@@ -247,14 +248,14 @@ _SECOND = _COMMANDS | {second for _, second in _DEFINING}
 _FIRST = _SEQUENCE | {first for first, _ in _DEFINING}
 """... and those that are one only after another."""
 
-_TOKEN = re.compile(r"(\d[\d,.]*+|[^\W\d_]++|[$€£¥%°])")
+_TOKEN = lazy_pattern(r"(\d[\d,.]*+|[^\W\d_]++|[$€£¥%°])")
 # The same for small letters in ASCII, in half the time.
-_ASCII_TOKEN = re.compile(r"([a-z]++|[0-9][0-9,.]*+|[$%])")
-_LINE_MARK = re.compile(
+_ASCII_TOKEN = lazy_pattern(r"([a-z]++|[0-9][0-9,.]*+|[$%])")
+_LINE_MARK = lazy_pattern(
     r"^[ \t]*+(?:(?P<step>\d{1,3}[.)][ \t]|[$>][ \t]\S|```)|[-*+•‣▪][ \t])", re.MULTILINE
 )
 # The first word of a sentence is capitalised for another reason.
-_NAME = re.compile(r" (?<=[\w,;:)’'\"”] )[\"“(]?([A-ZÀ-Þ][\w’'.-]*\w)")
+_NAME = lazy_pattern(r" (?<=[\w,;:)’'\"”] )[\"“(]?([A-ZÀ-Þ][\w’'.-]*\w)")
 
 
 def find_features(text: str) -> Iterator[tuple[int, Features]]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-_UNSPACED = re.compile(
+from packwise.lazy_pattern import lazy_pattern
+
+_UNSPACED = lazy_pattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff]+"
 )
 # Where a word may end without a space after it.
-_UNSPACED_OR_MARK = re.compile(f"{_UNSPACED.pattern[:-2]}。｡！？，；：、]")
-_RUN = re.compile(r"\S+")
+_UNSPACED_OR_MARK = lazy_pattern(f"{_UNSPACED.pattern[:-2]}。｡！？，；：、]")
+_RUN = lazy_pattern(r"\S+")
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”‘’„«»‹›…–—¿¡·•。、，？！：；（）"
 _WITHOUT_MARKS = str.maketrans("", "", _PUNCTUATION)
 

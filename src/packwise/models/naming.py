@@ -11,18 +11,18 @@ wrongly. A store records the whole name, so a question is embedded as the passag
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from packwise.errors import UsageError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.table import Pooling
 
 SERVER = "openai:"
 POOLINGS = ("cls", "mean", "max", "last", "none")
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_HUB_NAME = lazy_pattern(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ on the text alone.
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.errors import ModelError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.machine import core_count
 from packwise.models.base import Encoding, SpanLogits, Tokenizer
 from packwise.models.locate import LocatedModel, remembered_sha256
@@ -28,7 +28,7 @@ from packwise.models.wordpiece import WordPiece, is_wordpiece
 from packwise.settings import Settings
 
 _T = TypeVar("_T")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _CHARACTERS_PER_TOKEN = 8
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids", "position_ids"})
 _TOKEN_VECTORS = ("last_hidden_state", "token_embeddings")

@@ -7,7 +7,6 @@ public: its counts are those of ``o200k_base`` times a safety margin.
 from __future__ import annotations
 
 import math
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from packwise.errors import ModelError, SettingError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.base import TokenCounter
 
 DEFAULT_TOKENIZER_MODEL = "gpt-4o-2024-11-20"
@@ -33,12 +33,12 @@ NEW_CLAUDE_MARGIN = 1.8
 o200k_base's there; 1.47 x 1.2, rounded up."""
 
 _END = r"(?:[-:@].*)?"
-_O200K = re.compile(
+_O200K = lazy_pattern(
     rf"(?:o200k_base|(?:chat)?gpt-4o|gpt-4\.[15]|gpt-5(?:\.\d+)?|gpt-oss|o[134]){_END}"
 )
-_CL100K = re.compile(rf"(?:cl100k_base|gpt-4|gpt-3\.5|gpt-35|text-embedding-(?:3|ada-002)){_END}")
-_CLAUDE = re.compile(r"(?:[a-z]+\.)*claude-.+")
-_VERSION = re.compile(r"(?<!\d)(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+_CL100K = lazy_pattern(rf"(?:cl100k_base|gpt-4|gpt-3\.5|gpt-35|text-embedding-(?:3|ada-002)){_END}")
+_CLAUDE = lazy_pattern(r"(?:[a-z]+\.)*claude-.+")
+_VERSION = lazy_pattern(r"(?<!\d)(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 
 
 def token_counter(name: str = DEFAULT_TOKENIZER_MODEL) -> TokenCounter:

@@ -17,15 +17,16 @@ from packwise.documents import Block, BlockKind, Passage
 from packwise.language.phrasing import VAGUE, Spelling, question_from_heading
 from packwise.language.sentences import sentence_spans
 from packwise.language.statements import question_from_statement
+from packwise.lazy_pattern import lazy_pattern
 
-_NOT_ASKED = re.compile(
+_NOT_ASKED = lazy_pattern(
     r"(?i)(?:^|[/_. -])(?:change|changes|changelog|news|history|licen[cs]e|copying|copyright|"
     r"authors|contributors|thanks|todo|code[_-]of[_-]conduct|release[_-]?notes)(?:[/_. -]|$)"
 )
 """Names of documents about which newcomers do not ask."""
 _OPTION = r"(?P<option>--(?!help\b|version\b)[a-z][a-z0-9-]{1,24}(?<=[a-z0-9]))(?![\w-])"
-_OPTION_HEADING = re.compile(rf"(?:-\w,? )?{_OPTION}(?:[ =,\[<].{{0,40}})?")
-_OPTION_LINE = re.compile(
+_OPTION_HEADING = lazy_pattern(rf"(?:-\w,? )?{_OPTION}(?:[ =,\[<].{{0,40}})?")
+_OPTION_LINE = lazy_pattern(
     rf"^[ \t]*(?:[-*•] )?(?:-\w(?: \S+)?,? )?{_OPTION}(?:[= ]\S+)?(?:, -\w)?"
     r"(?::[ \t]|[ \t]{2,}|\s*\n\s*)(?P<what>[A-Z][a-z]+ [a-z][^\n:=]{20,})",
     re.MULTILINE,
@@ -33,15 +34,15 @@ _OPTION_LINE = re.compile(
 _SENTENCE = range(30, 320)
 _YES_OR_NO = frozenset("Can Could Do Does Did Is Are Should Will May".split())
 _HOW_TO = "How do I "
-_INSTRUCTS = re.compile(
+_INSTRUCTS = lazy_pattern(
     r"\b(?:you|your|use|using|run|call|set|add|type|press|click|select|create|install|pass)\b", re.I
 )
 _OPENINGS = 3
 """Sentences and blocks at the start of a section; the answer to its heading shows one of them."""
-_ISO_DATE = re.compile(r"[12]\d{3}-\d\d-\d\d(?:[T ].*)?")
-_FIGURE = re.compile(r"[$€£~<>≈+-]{0,2}\d")
-_NAME = re.compile(r"[A-Z][\w.+-]*(?: [\w.+-]+){0,3}")
-_COLUMN = re.compile(r"[A-Za-z][a-z]{3,}(?: [a-z]{3,}){0,2}")
+_ISO_DATE = lazy_pattern(r"[12]\d{3}-\d\d-\d\d(?:[T ].*)?")
+_FIGURE = lazy_pattern(r"[$€£~<>≈+-]{0,2}\d")
+_NAME = lazy_pattern(r"[A-Z][\w.+-]*(?: [\w.+-]+){0,3}")
+_COLUMN = lazy_pattern(r"[A-Za-z][a-z]{3,}(?: [a-z]{3,}){0,2}")
 _SAYS_WHAT = frozenset("description meaning function action purpose effect explanation".split())
 _DOES = frozenset(
     "option command setting parameter key shortcut flag variable field keyword".split()

@@ -10,12 +10,12 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from packwise.errors import StoreError, StoreMissing, UsageError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.stores.durable import writing
 from packwise.stores.locate import pack_folder
 from packwise.stores.pack.database import DATABASE
@@ -23,7 +23,7 @@ from packwise.stores.pack.folder import SOURCES, PackFolder
 from packwise.stores.pack.seal import sign
 
 _FORMAT = 2
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:")
+_ADDRESS = lazy_pattern(r"[a-z][a-z0-9+.-]+:")
 
 _log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 from packwise.documents import Block, BlockKind
 from packwise.language.sentences import sentence_spans
+from packwise.lazy_pattern import lazy_pattern
 
 Span = tuple[int, int]
 
@@ -29,13 +30,13 @@ _BROUGHT_WHOLE = 600
 # A paragraph up to this long right before a list, table or code block announces it.
 _ANNOUNCEMENT = 200
 
-_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
-_PARAGRAPH = re.compile(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
-_ITEM = re.compile(r"^[ \t]*(?:[-*+•‣◦▪]|\d{1,4}[.)]|\(?[A-Za-z]\))\s", re.MULTILINE)
-_CLAUSE_END = re.compile(r"\n|[,;:.!?…—–)]\s|[，；：。！？、]")
+_FENCE = lazy_pattern(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_LINE = lazy_pattern(r"[^\n]*\S[^\n]*")
+_PARAGRAPH = lazy_pattern(r"[^\n]*\S[^\n]*(?:\n[^\n]*\S[^\n]*)*")
+_ITEM = lazy_pattern(r"^[ \t]*(?:[-*+•‣◦▪]|\d{1,4}[.)]|\(?[A-Za-z]\))\s", re.MULTILINE)
+_CLAUSE_END = lazy_pattern(r"\n|[,;:.!?…—–)]\s|[，；：。！？、]")
 # A sentence that opens with one of these refers to the sentence before it.
-_REFERS_BACK = re.compile(
+_REFERS_BACK = lazy_pattern(
     r"[\"“'(]?(?:it|its|he|his|him|she|her|hers|they|their|theirs|them|this|these|those|such|both"
     r"|the (?:former|latter|same|other)|one of (?:these|them))\b",
     re.IGNORECASE,

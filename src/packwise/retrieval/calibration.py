@@ -31,6 +31,7 @@ from packwise.language.compounds import parts
 from packwise.language.detection import is_paired, main_script
 from packwise.language.questions import QUESTION_TERMS, parse_question, question_words
 from packwise.language.sentences import sentence_spans
+from packwise.lazy_pattern import lazy_pattern
 from packwise.reading.passage_reading import known_reading
 from packwise.settings import data_folder
 from packwise.stores.base import StoreInfo, TermStatistics
@@ -80,14 +81,14 @@ _SMALL, _LARGE = 1000, 200_000
 # An embedder of another language still knows many words of its own script. So much does its
 # similarity count beside the words, from where it says nothing.
 _MEANING, _NO_MEANING = 1.5, 0.54
-_HIRAGANA = re.compile("[\u3041-\u309f]")
+_HIRAGANA = lazy_pattern("[\u3041-\u309f]")
 _MOST_NAMES = 4
 _MOST_MISSING = 3
 _MOST_CHARACTERS = 6000
 _ASKING = QUESTION_TERMS.union(*map(terms, "has have had were been can could would".split()))
 # The first word of a question is capitalised for another reason.
-_NAME = re.compile(r"(?<=\s)[\"“(]?[A-Z][\w'’-]*|\b\d[\d,.]*+")
-_NEGATION = re.compile(
+_NAME = lazy_pattern(r"(?<=\s)[\"“(]?[A-Z][\w'’-]*|\b\d[\d,.]*+")
+_NEGATION = lazy_pattern(
     r"\b(?:not|never|no|nor|none|neither|without|except|cannot)\b|n['’]t\b", re.IGNORECASE
 )
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from packwise.candidates import Candidate
 from packwise.documents import Passage
+from packwise.lazy_pattern import lazy_pattern
 from packwise.trace import Trace
 
 LOWERED = 0.85
@@ -17,20 +18,20 @@ LOWERED = 0.85
 over documentation, the first passage held the answer for 207 instead of 204, and one of the first
 three for 269 instead of 268."""
 
-_ASKED_FOR = re.compile(
+_ASKED_FOR = lazy_pattern(
     r"\b(?:versions?|releases?d?|chang(?:e[sd]?|ed|es|ing)|new|added|removed|deprecat\w*|since|fixed|"
     r"history|when|upgrad\w*|migrat\w*)\b",
     re.I,
 )
-_CHANGE_LOG = re.compile(
+_CHANGE_LOG = lazy_pattern(
     r"(?ix) (?:[\d.]+\ )? (?: (?-i:NEWS) (?:\.\w+)? | changes (?:\.\w+|\b.*\d.*)?"
     r"| (?: change[ _-]?logs? | (?:release|version)[ _-]?(?:notes?|history) | upgrading"
     r"    | (?:upgrade|migration)[ _-](?:guide|notes?) ) (?:[ _.-].*)?"
     r"| what.?s[ _-]?new (?:[ _-]in\b.*|\.\w+)?"
     r"| (?:upgrade|migration)[ _-](?:to|from)\b.*\d.* )"
 )
-_MAY_BE_CHANGE_LOG = re.compile(r"(?i)(?:version[ _-]?)?(?:history|news|releases)(?:\.\w+)?")
-_VERSION = re.compile(r"\bv?\d+\.\d+")
+_MAY_BE_CHANGE_LOG = lazy_pattern(r"(?i)(?:version[ _-]?)?(?:history|news|releases)(?:\.\w+)?")
+_VERSION = lazy_pattern(r"\bv?\d+\.\d+")
 
 
 def is_unasked_change_log(question: str, passage: Passage) -> bool:

@@ -6,19 +6,19 @@ used makes the document a problem of the build, and a version stored earlier is 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, cast
 
 from packwise.errors import SourceError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.linked_text import clean
 
 KEYS = ("tenant", "space", "acl")
 
-_UNREAD = re.compile(r"""(?i)(?<![\w-])(tenant|space|acl)["']?[ \t]*[:=]""")
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]")
+_UNREAD = lazy_pattern(r"""(?i)(?<![\w-])(tenant|space|acl)["']?[ \t]*[:=]""")
+_INVISIBLE = lazy_pattern("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff]")
 
 
 def access_key(name: object) -> str:

@@ -8,18 +8,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.rst_includes import DEEPEST, Includes, Left
 
-ATTRIBUTE = re.compile(r":(!?[\w-]+)!?:(?:\s+(.*))?$")
-REFERENCE = re.compile(r"\{([\w-]+)\}")
-_DIRECTIVE = re.compile(r"include::([^\s\[\]][^\[\]]{0,500})\[([^\]]{0,500})\]\s*")
-_OPTION = re.compile(r"([\w-]+)=(?:\"([^\"]*)\"|([^,\"]*))")
-_TAG = re.compile(r"\b(tag|end)::([\w.-]{1,100})\[\]")
-_RANGE = re.compile(r"\s*(\d{1,9})(?:\.\.(-1|\d{1,9})?)?\s*")
+ATTRIBUTE = lazy_pattern(r":(!?[\w-]+)!?:(?:\s+(.*))?$")
+REFERENCE = lazy_pattern(r"\{([\w-]+)\}")
+_DIRECTIVE = lazy_pattern(r"include::([^\s\[\]][^\[\]]{0,500})\[([^\]]{0,500})\]\s*")
+_OPTION = lazy_pattern(r"([\w-]+)=(?:\"([^\"]*)\"|([^,\"]*))")
+_TAG = lazy_pattern(r"\b(tag|end)::([\w.-]{1,100})\[\]")
+_RANGE = lazy_pattern(r"\s*(\d{1,9})(?:\.\.(-1|\d{1,9})?)?\s*")
 
 
-_TITLE = re.compile(r"(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?\s*$")
-_BEFORE_TITLE = re.compile(r"//|:!?[\w-]+!?:|\[|ifn?def::|endif::|\s*$")
+_TITLE = lazy_pattern(r"(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?\s*$")
+_BEFORE_TITLE = lazy_pattern(r"//|:!?[\w-]+!?:|\[|ifn?def::|endif::|\s*$")
 _SUFFIXES = (".adoc", ".asciidoc", ".asc")
 
 

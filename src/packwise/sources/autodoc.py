@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packwise.errors import SourceError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.decoding import check_size, decode, file_bytes
 
 SIZE_LIMIT = 500_000
@@ -34,24 +35,24 @@ _LEVELS = 3
 
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO")
 _CODE_FOLDERS = ("", "src", "lib", "python")
-_NAME = re.compile(r"[A-Za-z_][\w.]*")
-_DIRECTIVE = re.compile(
+_NAME = lazy_pattern(r"[A-Za-z_][\w.]*")
+_DIRECTIVE = lazy_pattern(
     r"(?m)^(?P<indent>[ \t]*)\.\. (?:py:)?(?P<kind>currentmodule|module|auto(?:module|class|"
     r"function|method|attribute|data|exception|decorator|property))::[ \t]+(?P<name>\S[^\n]*)$"
     r"(?P<options>(?:\n(?P=indent)[ \t]+:[\w-]+:[^\n]*$(?:\n(?P=indent)[ \t]{5,}[^\s:][^\n]*$)*)*)"
     r"(?P<content>(?:\n[ \t]*$|\n(?P=indent)[ \t]+\S[^\n]*$)*)"
 )
-_OPTION = re.compile(r"(?m)^[ \t]*:([\w-]+):([^\n]*(?:\n[ \t]+[^\s:][^\n]*)*)")
-_UNDERLINED = re.compile(r"(?m)^(\w[\w ]{0,40})\n-{3,}[ \t]*$")
-_MARKUP = re.compile(r"(?::[\w:+.-]{1,60}:`|``)~?([^`\n]{1,200})`{1,2}")
-_IN_MARKDOWN = re.compile(r"(?m)^ *(?:(?:`{3,}|:{3,})\{(?:auto|eval-rst)|::: +[A-Za-z_][\w.]*$)")
-_FENCED = re.compile(
+_OPTION = lazy_pattern(r"(?m)^[ \t]*:([\w-]+):([^\n]*(?:\n[ \t]+[^\s:][^\n]*)*)")
+_UNDERLINED = lazy_pattern(r"(?m)^(\w[\w ]{0,40})\n-{3,}[ \t]*$")
+_MARKUP = lazy_pattern(r"(?::[\w:+.-]{1,60}:`|``)~?([^`\n]{1,200})`{1,2}")
+_IN_MARKDOWN = lazy_pattern(r"(?m)^ *(?:(?:`{3,}|:{3,})\{(?:auto|eval-rst)|::: +[A-Za-z_][\w.]*$)")
+_FENCED = lazy_pattern(
     r"(?m)^(?P<fence>`{3,}|:{3,})\{(?P<kind>auto(?:module|class|function|method|attribute|data|"
     r"exception)|eval-rst)\}[ \t]*(?P<name>[^\n]*)\n(?P<content>(?:(?!(?P=fence))[^\n]*\n)*?)"
     r"(?P=fence)[ \t]*$"
 )
-_COLONS = re.compile(r"(?m)^::: +(?P<name>[A-Za-z_][\w.]*)[ \t]*$(?P<content>(?:\n {4}[^\n]*$)*)")
-_COMMENT = re.compile(r"^[ \t]*#:[ ]?(.*)$")
+_COLONS = lazy_pattern(r"(?m)^::: +(?P<name>[A-Za-z_][\w.]*)[ \t]*$(?P<content>(?:\n {4}[^\n]*$)*)")
+_COMMENT = lazy_pattern(r"^[ \t]*#:[ ]?(.*)$")
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from packwise.errors import SourceError
 from packwise.language.detection import detect
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.linked_text import clean
 
 SIZE_LIMIT = 64 << 20
@@ -34,12 +34,12 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_STRIKES = re.compile(rb"(\S)\x08\1|_\x08")
+_STRIKES = lazy_pattern(rb"(\S)\x08\1|_\x08")
 """A letter that is printed twice to make it bold, or underlined."""
-_STRUCK = re.compile(r"[^\n]\x08")
-_BOLD = re.compile(r"(?:(\S)\x08\1| )+")
+_STRUCK = lazy_pattern(r"[^\n]\x08")
+_BOLD = lazy_pattern(r"(?:(\S)\x08\1| )+")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1b")) + b"\x7f"
-_CHARSET = re.compile(rb"""(?i)<meta[^>]{0,200}?charset\s*=\s*["']?([\w\-]{1,40})""")
+_CHARSET = lazy_pattern(rb"""(?i)<meta[^>]{0,200}?charset\s*=\s*["']?([\w\-]{1,40})""")
 
 
 def file_bytes(path: Path) -> bytes:

@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from packwise.documents import NO_METADATA, Block, BlockKind, Document, Link, Place, Section
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.linked_text import LinkedText, TextBuilder, clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.terms import TermHeading, Terms
@@ -27,9 +28,9 @@ _TITLE_LIMIT = 300
 _INDENT_LIMIT = 8
 _GAP = "\n\n"
 _NAMELESS = {"index", "readme"}
-_ITEM_START = re.compile(r"(?m)^ *(?:-|[0-9]+\.) ")
+_ITEM_START = lazy_pattern(r"(?m)^ *(?:-|[0-9]+\.) ")
 _FEWEST_CONTENTS = 3
-_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+_BLANK_LINES = lazy_pattern(r"\n[ \t]*\n\s*")
 
 
 Places = Sequence[tuple[int, str]]

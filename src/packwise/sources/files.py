@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from packwise.documents import Document
 from packwise.errors import SourceError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources import front_matter, jsonl
 from packwise.sources.decoding import check_size, decode, file_bytes, unpack
 from packwise.sources.document_builder import DocumentBuilder
@@ -39,7 +39,7 @@ from packwise.sources.walk import Listing, readable, walk
 FILE_LIMIT = 1 << 30
 """The most bytes in a file that its reader opens by itself."""
 
-_URL = re.compile(r"(?i)https?://")
+_URL = lazy_pattern(r"(?i)https?://")
 
 
 def open_source(argument: str, on_page: Callable[[str], None] | None = None) -> Source:

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.access import access, access_key, refuse_nested, refuse_unread
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import clean
 
 _LIMIT = 64 * 1024
-_FENCED = re.compile(
+_FENCED = lazy_pattern(
     r"(?s)(?:---[ \t]*\n(?P<yaml>.*?\n)(?:---|\.\.\.)|\+\+\+[ \t]*\n(?P<toml>.*?\n)\+\+\+)"
     r"[ \t]*(?:\n|\Z)"
 )
 # What may be meant as front matter: a fence without its end, or after blank lines or comments.
-_UNFENCED = re.compile(
+_UNFENCED = lazy_pattern(
     r"(?s)\s*+(?><!--.*?-->\s*+)*+(?:---|\+\+\+|;;;)[ \t]*\n(.*?)(?:\n[ \t]*\n|\Z)"
 )
 # What other programs take for metadata of Markdown: an object, or a paragraph of "Key: value".
-_OBJECT = re.compile(r"(?s)\s*+\{.*?(?:\n[ \t]*\n|\Z)")
-_KEYS = re.compile(r"(?:[A-Za-z][\w .-]*+:(?:[ \t].*+)?(?:\n|\Z))++(?=\s|\Z)")
+_OBJECT = lazy_pattern(r"(?s)\s*+\{.*?(?:\n[ \t]*\n|\Z)")
+_KEYS = lazy_pattern(r"(?:[A-Za-z][\w .-]*+:(?:[ \t].*+)?(?:\n|\Z))++(?=\s|\Z)")
 
 
 def split(text: str, *, markdown: bool = False) -> tuple[DocumentBuilder, str]:

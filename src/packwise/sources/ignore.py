@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from packwise.lazy_pattern import lazy_pattern
+
 FILES = (".gitignore", ".packwiseignore")
 """Read in every folder; a later file and a deeper folder take precedence."""
 
@@ -138,7 +140,7 @@ def _compiled(pieces: list[str]) -> re.Pattern[str]:
     return re.compile(first + middle + last, re.DOTALL)
 
 
-_ANYTHING = re.compile(".*", re.DOTALL)
+_ANYTHING = lazy_pattern(".*", re.DOTALL)
 
 
 def _one(pattern: str, at: int) -> tuple[str | None, int]:
@@ -186,7 +188,7 @@ def _member(pattern: str, at: int) -> tuple[str, int]:
     return pattern[at + escaped], at + escaped + 1
 
 
-_NAMED_CLASS = re.compile(r"\[:([a-z]+):\]")
+_NAMED_CLASS = lazy_pattern(r"\[:([a-z]+):\]")
 _NAMED = {
     "alnum": "A-Za-z0-9",
     "alpha": "A-Za-z",

@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.documents import Place
+from packwise.lazy_pattern import lazy_pattern
 
 Indexes = NDArray[np.int64]
 
 _CJK = "\u3040-\u9fff\uac00-\ud7af"
-_WORD = re.compile(rf"([{_CJK}]|[^\W{_CJK}]+)")
-_ASCII_WORD = re.compile(r"(\w+)", re.ASCII)
-_LINE_END = re.compile("\n")
-_TAG = re.compile(r"<[^<>]*>")
+_WORD = lazy_pattern(rf"([{_CJK}]|[^\W{_CJK}]+)")
+_ASCII_WORD = lazy_pattern(r"(\w+)", re.ASCII)
+_LINE_END = lazy_pattern("\n")
+_TAG = lazy_pattern(r"<[^<>]*>")
 _RUN = 3
 """Words in a run that fixes a place."""
 _MOST_NUMBERS = 1 << 20

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
 
-_UNWANTED = re.compile("[\x00-\x08\x0b-\x1f\x7f\ufeff\ud800-\udfff]")
-_SPACES = re.compile(r"[ \t\n\r\f]+")
-_LINE_ENDS = re.compile(r"(?<![ \t])[ \t]++(?=\n)")
+from packwise.lazy_pattern import lazy_pattern
+
+_UNWANTED = lazy_pattern("[\x00-\x08\x0b-\x1f\x7f\ufeff\ud800-\udfff]")
+_SPACES = lazy_pattern(r"[ \t\n\r\f]+")
+_LINE_ENDS = lazy_pattern(r"(?<![ \t])[ \t]++(?=\n)")
 
 
-_IMAGE_FILE = re.compile(r"(?i)\S+\.(?:png|jpe?g|gif|svg|webp|bmp|ico|avif)")
+_IMAGE_FILE = lazy_pattern(r"(?i)\S+\.(?:png|jpe?g|gif|svg|webp|bmp|ico|avif)")
 
 
 def said_of_image(text: str) -> str:

@@ -9,32 +9,34 @@ from functools import cached_property
 from itertools import chain
 from urllib.parse import unquote
 
+from packwise.lazy_pattern import lazy_pattern
+
 _PAGE_SUFFIXES = tuple(
     ".md .markdown .rst .html .htm .xhtml .shtml .txt .text .adoc .asciidoc .org .ipynb".split()
 )
 
-_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
-_NOT_A_DOCUMENT = re.compile(r"(?i)(?:mailto|javascript|data|tel|sms|about|blob):")
+_ABSOLUTE = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.\-]*://")
+_NOT_A_DOCUMENT = lazy_pattern(r"(?i)(?:mailto|javascript|data|tel|sms|about|blob):")
 _INDEXES = tuple(f"{stem}{suffix}" for stem in ("README", "index") for suffix in _PAGE_SUFFIXES)
-_HREF = re.compile(r"""(?i)href\s*=\s*["']?([^"'\s>]+)""")
+_HREF = lazy_pattern(r"""(?i)href\s*=\s*["']?([^"'\s>]+)""")
 # By format: patterns of links, each with a text that a link of that kind must contain.
 _LINK_PATTERNS = {
     "markdown": (
-        ("](", re.compile(r"\]\(\s*<?([^)\s>]+)")),
-        ("]:", re.compile(r"(?m)^ {0,3}\[[^\]\n]+\]:[ \t]*<?([^\s>]+)")),
+        ("](", lazy_pattern(r"\]\(\s*<?([^)\s>]+)")),
+        ("]:", lazy_pattern(r"(?m)^ {0,3}\[[^\]\n]+\]:[ \t]*<?([^\s>]+)")),
         ("href", _HREF),
     ),
     "html": (("", _HREF),),
-    "asciidoc": (("[", re.compile(r"(?:link|xref):([^\s\[\]]{1,300})\[")),),
-    "org": (("[[", re.compile(r"\[\[(?:file:)?([^\[\]\n:]{1,300})")),),
+    "asciidoc": (("[", lazy_pattern(r"(?:link|xref):([^\s\[\]]{1,300})\[")),),
+    "org": (("[[", lazy_pattern(r"\[\[(?:file:)?([^\[\]\n:]{1,300})")),),
     "rst": (
-        (">`", re.compile(r"<([^<>\n]+)>`")),
-        (".. _", re.compile(r"(?m)^\.\. _[^\n]*?: +(\S+)")),
-        (":doc:", re.compile(r":doc:`([^`<\n]+)`")),
-        ("toctree", re.compile(r"(?m)^[ \t]++(?:[^\n<]*+<)?([^\s<>]++)>?[ \t]*+$")),
+        (">`", lazy_pattern(r"<([^<>\n]+)>`")),
+        (".. _", lazy_pattern(r"(?m)^\.\. _[^\n]*?: +(\S+)")),
+        (":doc:", lazy_pattern(r":doc:`([^`<\n]+)`")),
+        ("toctree", lazy_pattern(r"(?m)^[ \t]++(?:[^\n<]*+<)?([^\s<>]++)>?[ \t]*+$")),
     ),
 }
-_WIKI_LINK = re.compile(r"\[\[([^\[\]|#\n]+)")
+_WIKI_LINK = lazy_pattern(r"\[\[([^\[\]|#\n]+)")
 
 
 class LinkResolver:

@@ -19,7 +19,6 @@ Built-in readers are the table below. Other packages add theirs by an entry poin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -31,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from packwise.errors import SourceError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.decoding import holds_prose
 
 GROUP = "packwise.sources"
@@ -128,17 +128,17 @@ GRAMMARS = {
 }
 """The module and the function of the tree-sitter grammar for each suffix."""
 
-_NO_SUFFIX = re.compile(r"(?:\.\d+)?(?:\.gz)?")
+_NO_SUFFIX = lazy_pattern(r"(?:\.\d+)?(?:\.gz)?")
 """What the names of text files without a suffix end in: ``LICENSE``, ``Apache-2.0``,
 ``NEWS.gz``."""
-_OF_SECTION = re.compile(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
+_OF_SECTION = lazy_pattern(r"[1-9](?!ds|gp|mf)[a-z]{2,12}")
 _MANUALS = tuple(
     f".{number}{kind}{packed}"
     for number in range(1, 10)
     for kind in ("", "p", "x")
     for packed in ("", ".gz")
 )
-_PLAIN = re.compile(
+_PLAIN = lazy_pattern(
     r"(?i)(?:install|hacking|contributing|upgrad(?:e|ing)|todo|manual|tutorial"
     r"|(?:[\w+-]{1,60}[._-])?(?:readme|faq|howto))"
     r"(?:[.-](?:debian|source|unix|linux|windows|win32|macos))?(\.gz)?"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from packwise.errors import SourceError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources import front_matter
 from packwise.sources.access import KEYS, access_key
 from packwise.sources.decoding import check_size, decode, file_bytes
@@ -28,20 +29,20 @@ DEEPEST = 8
 """How many files may be open, one in another."""
 
 _LEADING = 20_000
-_DIRECTIVE = re.compile(
+_DIRECTIVE = lazy_pattern(
     r"(?m)^([ \t]*)\.\. (include|literalinclude)::[ \t]+(\S[^\n]*)$"
     r"((?:\n\1[ \t]+:[\w-]+:[^\n]*$)*)"
 )
-_TABLE = re.compile(
+_TABLE = lazy_pattern(
     r"(?m)^([ \t]*)\.\. csv-table::([^\n]*)$"
     r"((?:\n\1[ \t]+:[\w-]+:[^\n]*$)*?)\n\1[ \t]+:file:([^\n]*)$((?:\n\1[ \t]+:[\w-]+:[^\n]*$)*)"
 )
-_OPTION = re.compile(r"(?m)^[ \t]*:([\w-]+):(.*)$")
-_FIELD = re.compile(r":([^\s:][^:\n]{0,60}):(?:[ \t]+(.*)|$)")
-_NAMED = re.compile(r"(?m)^:([\w-]{1,60}):")
-_META = re.compile(r"(?m)^\.\. meta::[ \t]*\n((?:[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
+_OPTION = lazy_pattern(r"(?m)^[ \t]*:([\w-]+):(.*)$")
+_FIELD = lazy_pattern(r":([^\s:][^:\n]{0,60}):(?:[ \t]+(.*)|$)")
+_NAMED = lazy_pattern(r"(?m)^:([\w-]{1,60}):")
+_META = lazy_pattern(r"(?m)^\.\. meta::[ \t]*\n((?:[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
 # A blank line, a comment or target, what is indented below it, or the line of a title.
-_NO_PARAGRAPH = re.compile(r"\s|$|\.\.(?:\s|$)|([!-/:-@\[-`{-~])\1*\s*$")
+_NO_PARAGRAPH = lazy_pattern(r"\s|$|\.\.(?:\s|$)|([!-/:-@\[-`{-~])\1*\s*$")
 
 
 def leading_fields(text: str) -> Iterator[tuple[str, str]]:

@@ -6,20 +6,21 @@ few different characters, or cut short with dots does not count.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from math import log2
 
-_NAMES = re.compile(
+from packwise.lazy_pattern import lazy_pattern
+
+_NAMES = lazy_pattern(
     r"(?i)(?:^|[/\\])(?:\.env(?:\.\w+)?|\.netrc|\.pypirc|\.npmrc|\.pgpass|id_(?:rsa|dsa|ecdsa|ed25519)"
     r"|(?:[\w.-]*[._-])?(?:credentials?|secrets?|service[-_]?account)"
     r"\.(?:json|ya?ml|toml|ini|cfg|conf|properties))$"
 )
-_KEY = re.compile(
+_KEY = lazy_pattern(
     r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?P<body>[^-]{60,20000})-----END"
 )
-_TOKENS = re.compile(
+_TOKENS = lazy_pattern(
     r"\b(?:(?P<AWS>(?:AKIA|ASIA)[0-9A-Z]{16})"
     r"|(?P<GitHub>gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{82})"
     r"|(?P<GitLab>glpat-[A-Za-z0-9_-]{20})"
@@ -37,7 +38,7 @@ _BEGINNINGS = (
     *("AIza", "k_live_", "sk-", "npm_", "pypi-AgEI", "SG."),
 )
 """Every token holds one of these, and most texts hold none."""
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_pattern(
     r"(?i)example|sample|dummy|fake|placeholder|redacted|your|secret|token|test|x{4}|0{6}|\.{3}"
     r"|abcdef|qwerty|012345|123456"
 )

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from packwise.errors import SourceError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.sources.asciidoc_includes import Books
 from packwise.sources.autodoc import Autodoc
 from packwise.sources.decoding import decode, file_bytes
@@ -26,23 +27,25 @@ from packwise.sources.rst_includes import Includes, is_restricted
 
 FORMATS = ("rst", "text")
 
-_HEADING = re.compile(r"(?m)^(?![ \t]*$)([^\n]{1,300})\n(([!-/:-@\[-`{-~])\3{2,})[ \t]*$")
+_HEADING = lazy_pattern(r"(?m)^(?![ \t]*$)([^\n]{1,300})\n(([!-/:-@\[-`{-~])\3{2,})[ \t]*$")
 # A blank line, explicit markup, or an option of a directive.
-_MAY_PRECEDE = re.compile(r"[ \t]*$|\.\. |[ \t]+:[\w-]+:")
-_LABEL = re.compile(r"(?m)^[ \t]*\.\. _(`[^`\n]+`|[^:\n`]+):[ \t]*$")
-_MARKER = re.compile(r"\.\. [\w:+-]+::[ \t]+(\S.*)$")
-_OBJECT = re.compile(
+_MAY_PRECEDE = lazy_pattern(r"[ \t]*$|\.\. |[ \t]+:[\w-]+:")
+_LABEL = lazy_pattern(r"(?m)^[ \t]*\.\. _(`[^`\n]+`|[^:\n`]+):[ \t]*$")
+_MARKER = lazy_pattern(r"\.\. [\w:+-]+::[ \t]+(\S.*)$")
+_OBJECT = lazy_pattern(
     r"(?m)^([ \t]*)\.\. ([\w:+-]+)::[ \t]+(\S[^\n]*)((?:\n\1[ \t]+(?![: \t])\S[^\n]*$)*)"
 )
-_GLOSSARY = re.compile(r"(?m)^([ \t]*)\.\. glossary::[^\n]*((?:\n\1[ \t]+[^\n]*|\n[ \t]*(?=\n))*)")
-_ROLE = re.compile(r":([\w:+.-]{2,60}):`([^`]{1,300})`")
-_MARKUP = re.compile(
+_GLOSSARY = lazy_pattern(
+    r"(?m)^([ \t]*)\.\. glossary::[^\n]*((?:\n\1[ \t]+[^\n]*|\n[ \t]*(?=\n))*)"
+)
+_ROLE = lazy_pattern(r":([\w:+.-]{2,60}):`([^`]{1,300})`")
+_MARKUP = lazy_pattern(
     r"(?::[\w:+.-]{1,60}:)?`{1,2}~?([^`<\n]{1,200}?)(?: *<[^`<>\n]{1,200}>)?`{1,2}_{0,2}"
 )
-_TOCTREE_ENTRY = re.compile(r"(?:[^<>]*+<([^<>]+)>|([^\s*?\[\]]+))$")
-_EMPHASIS = re.compile(r"(?<!\w)(\*{1,2})([^*\s][^*]*)\1(?!\w)")
-_DEFINITION = re.compile(r"(?m)^\.\. (?:\|[^|\n]+\| |_[^\n:]+: )[^\n]*(?:\n[ \t]+\S[^\n]*)*")
-_USED = re.compile(r"\|(version|release)\|")
+_TOCTREE_ENTRY = lazy_pattern(r"(?:[^<>]*+<([^<>]+)>|([^\s*?\[\]]+))$")
+_EMPHASIS = lazy_pattern(r"(?<!\w)(\*{1,2})([^*\s][^*]*)\1(?!\w)")
+_DEFINITION = lazy_pattern(r"(?m)^\.\. (?:\|[^|\n]+\| |_[^\n:]+: )[^\n]*(?:\n[ \t]+\S[^\n]*)*")
+_USED = lazy_pattern(r"\|(version|release)\|")
 _PYTHON = frozenset(
     "attr attribute class classmethod const data deco decorator exc exception func function meth "
     "method mod module obj property staticmethod type".split()

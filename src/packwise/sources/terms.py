@@ -8,10 +8,11 @@ alone is such a name too, where a section has several.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from packwise.lazy_pattern import lazy_pattern
 
 TOLD_AT_LENGTH = 150
 """Characters that the descriptions of a section's terms have on average, at least."""
@@ -21,7 +22,7 @@ ANNOUNCED_WHOLE = 1000
 following ways:"): a passage holds both, and a list is what was asked for."""
 LONGEST_TARGET = 200
 """A line that links lead to names what follows, with all that may be written after the name."""
-_CAPTION = re.compile(r"(?:Figure|Fig|Table|Equation|Abbildung|Abb|Tabelle|Figura|Tabla)\.?\s*\d")
+_CAPTION = lazy_pattern(r"(?:Figure|Fig|Table|Equation|Abbildung|Abb|Tabelle|Figura|Tabla)\.?\s*\d")
 """How the caption of a figure or a table begins, which names no section."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from packwise.errors import EmbedderMismatch, StoreError, UsageError
 from packwise.guard import check_embedder
+from packwise.lazy_pattern import lazy_pattern
 from packwise.models.base import Embedder
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ for another precision and a heading more or less."""
 
 _NAME_IT = "name the embedder they were made with: PACKWISE_EMBEDDER, or copy --embedder"
 _SURROGATES = range(0xD800, 0xE000)
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 _LAST_CHARACTER = 0x10FFFF
 
 _log = logging.getLogger(__name__)

@@ -6,16 +6,16 @@ A STORE is a pack folder, the name of an installed pack, a Kuzu file or a folder
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from packwise.errors import StoreMissing, UsageError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.settings import data_folder
 from packwise.stores.base import Store
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _POSTGRES = ("postgresql://", "postgres://")
 _QDRANT = ("qdrant+http://", "qdrant+https://")
 _KUZU = "kuzu:"
@@ -23,7 +23,7 @@ _KUZU_FILE = "pack.db"
 _KUZU_MAGIC = (b"KUZU", b"LBUG")
 _S = TypeVar("_S", bound=Store)
 Kind = Literal["postgresql", "qdrant", "kuzu", "pack"]
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:(?!\\)")
+_SCHEME = lazy_pattern(r"[a-z][a-z0-9+.-]*:(?!\\)")
 
 
 def is_pack_name(text: str) -> bool:

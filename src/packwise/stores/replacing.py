@@ -12,10 +12,11 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from packwise.lazy_pattern import lazy_pattern
 from packwise.stores.durable import sync_file, writing
 
 _SCRATCH = ".packwise-"
-_OURS = re.compile(rf"{re.escape(_SCRATCH)}[a-z0-9_]{{8}}")
+_OURS = lazy_pattern(rf"{re.escape(_SCRATCH)}[a-z0-9_]{{8}}")
 _NEW, _OLD, _TARGET, _LOCK = "new", "old", "target", "lock"
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100

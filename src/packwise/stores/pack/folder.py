@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from packwise.errors import NotAStore, StoreError
+from packwise.lazy_pattern import lazy_pattern
 from packwise.settings import cache_folder
 from packwise.stores.durable import PreparedFile, open_regular, sync_file
 
@@ -56,12 +57,12 @@ OWN_NAMES = frozenset(
     {*_FILES, *_FOLDERS, JOURNAL, "few_shot_examples.json", "SKILL.md", RELEASE, SIGNATURE}
 )
 
-_INDEX_FILE = re.compile(
+_INDEX_FILE = lazy_pattern(
     r"index\.json|(keys|removed)\.i64|names\.bin|vectors\.(usearch|f16)|terms\.u(64|16)"
     r"|passages\.(i64|u32)|vocabulary\.u(64|32)"
 )
-_KEYWORD_FILE = re.compile(r"[A-Za-z0-9_.-]{1,80}")
-_INDEX_NAME = re.compile(r"[1-9][0-9]{0,17}|\.[0-9a-z]{1,18}-[0-9a-f]{3,8}")
+_KEYWORD_FILE = lazy_pattern(r"[A-Za-z0-9_.-]{1,80}")
+_INDEX_NAME = lazy_pattern(r"[1-9][0-9]{0,17}|\.[0-9a-z]{1,18}-[0-9a-f]{3,8}")
 _MOST_TEXT = 16 << 20
 _NAME_FOLLOWS = bytes.fromhex("d9d505f920a163d7")
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from packwise.lazy_pattern import lazy_pattern
+
 KNOWLEDGE_SCHEMA = 2
 LAYOUT_SCHEMA = 3
 CHECKSUM_SCHEMA = 4
@@ -41,7 +43,7 @@ def _migration(version: int) -> SchemaMigration:
 MIGRATIONS = tuple(_migration(version) for version in (1, 2, 3, 4, 5))
 
 
-_AROUND_SIGNS = re.compile(r" ?([(),]) ?")
+_AROUND_SIGNS = lazy_pattern(r" ?([(),]) ?")
 _VERSIONS = "CREATE TABLE migrations (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)"
 
 Objects = Mapping[tuple[str, str], str]
