@@ -34,6 +34,7 @@ from pathlib import Path
 
 import numpy as np
 
+from packwise import file_hashes
 from packwise.answering.few_shot import load_examples
 from packwise.documents import Document, Passage, content_hash, passage_id
 from packwise.errors import PackwiseError
@@ -49,7 +50,7 @@ from packwise.retrieval.calibration import load_calibration
 from packwise.retrieval.profile import RULES as PROFILE_RULES
 from packwise.retrieval.profile import load_profile
 from packwise.stores.locate import pack_folder
-from packwise.stores.pack import checksums, index, seal
+from packwise.stores.pack import index
 from packwise.stores.pack.store import create_or_open_pack, open_pack
 from packwise.stores.pack.validation import validate
 
@@ -156,8 +157,7 @@ def flips(sound: Path, scratch: Path, count: int, seed: int) -> Counter[str]:
         path.write_bytes(content)
         if number % 2:
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        for known in (seal._verified, checksums._intact):
-            known.clear()
+        file_hashes.forget()
         try:
             outcome["found by verify" if validate(copy) else "MISSED BY VERIFY"] += 1
         except PackwiseError:

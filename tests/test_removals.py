@@ -12,8 +12,8 @@ REMOVING = {"rmtree", "unlink", "rmdir", "remove_tree", "removedirs", "copytree"
 # folders put aside, temporary folders of links, what the worker processes of a server share.
 ALLOWED = {
     "answering/few_shot.py",
+    "file_hashes.py",
     "models/download.py",
-    "models/locate.py",
     "models/saved_graph.py",
     "packs/workspace.py",
     "retrieval/calibration.py",

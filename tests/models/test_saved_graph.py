@@ -47,20 +47,37 @@ def test_the_second_process_reads_the_optimised_graph_and_gets_the_same_numbers(
         saved_graph, "_kept", lambda *given: read.append(really(*given)) or read[-1]
     )
     second = OnnxSession(weights)
-    assert read == [kept.read_bytes()]
+    assert read == [kept]
     for session in (first, second):
         assert np.array_equal(session.run(IDS), expected)
 
 
-def test_a_changed_bit_in_a_kept_graph_is_found_and_the_graph_made_again(weights, graphs):
+@pytest.mark.parametrize("name", ["graph.onnx", "weights.bin"])
+def test_a_changed_bit_in_a_kept_graph_is_found_and_the_graph_made_again(weights, graphs, name):
     before = OnnxSession(weights).run(IDS)
     (kept,) = graphs.iterdir()
-    content = bytearray(kept.read_bytes())
+    content = bytearray((kept / name).read_bytes())
     content[len(content) // 2] ^= 1
-    kept.write_bytes(content)
+    (kept / name).write_bytes(content)
     assert np.array_equal(OnnxSession(weights).run(IDS), before)
     (again,) = graphs.iterdir()
-    assert again.read_bytes() != bytes(content)
+    assert (again / name).read_bytes() != bytes(content)
+
+
+def test_a_kept_graph_without_its_weights_is_made_again(weights, graphs):
+    before = OnnxSession(weights).run(IDS)
+    (kept,) = graphs.iterdir()
+    (kept / "weights.bin").unlink()
+    assert np.array_equal(OnnxSession(weights).run(IDS), before)
+    assert (kept / "weights.bin").is_file()
+
+
+def test_the_weights_of_a_kept_graph_are_mapped_and_not_copied(weights, graphs):
+    OnnxSession(weights)
+    (kept,) = graphs.iterdir()
+    files = {file.name: file.stat().st_size for file in kept.iterdir()}
+    assert sorted(files) == ["graph.onnx", "weights.bin"]
+    assert files["graph.onnx"] < files["weights.bin"] / 50
 
 
 def test_without_room_for_graphs_a_model_works_all_the_same(weights, graphs):
@@ -80,7 +97,9 @@ def test_an_optimisation_can_be_left_out_and_is_kept_apart(graphs):
     cross_encoder = obtain(find_model(DEFAULT_CROSS_ENCODER, "cross_encoder"), Settings.load())
     fused = OnnxSession(cross_encoder.weights)
     unfused = OnnxSession(cross_encoder.weights, unfused=("SkipLayerNormFusion",))
-    steps = sorted(b"SkipLayerNormalization" in kept.read_bytes() for kept in graphs.iterdir())
+    steps = sorted(
+        b"SkipLayerNormalization" in kept.read_bytes() for kept in graphs.glob("*/graph.onnx")
+    )
     assert steps == [False, True]
     assert unfused.run(IDS) == pytest.approx(fused.run(IDS), abs=0.1)
 
@@ -89,7 +108,7 @@ def test_the_cross_encoder_adds_and_normalises_in_two_steps(graphs):
     """In one step onnxruntime takes ten times as long."""
     found = obtain(find_model(DEFAULT_CROSS_ENCODER, "cross_encoder"), Settings.load())
     OnnxCrossEncoder(found, threads=1)
-    (kept,) = graphs.iterdir()
+    (kept,) = graphs.glob("*/graph.onnx")
     graph = kept.read_bytes()
     assert b"SkipLayerNormalization" not in graph
     assert b"LayerNormalization" in graph

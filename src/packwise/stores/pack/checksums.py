@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from packwise.errors import MALFORMED, StoreDamaged
+from packwise.file_hashes import remembered
 from packwise.stores.durable import open_regular, sync_file
 from packwise.stores.pack.folder import CHECKSUMS, DATABASE, MANIFEST, PackFolder
 from packwise.stores.pack.handles import sha256_of_blocks
@@ -32,8 +33,6 @@ _CHECKED_AT_OPENING = 256 << 20
 """Bytes of a database up to which reading all of it takes less than a second."""
 
 _LOG_HEADER, _FRAME_HEADER = 32, 24
-
-_intact: dict[str, tuple[int, ...]] = {}
 
 FileSums = tuple[int, str]
 """The size of a file, and the checksums of its blocks one after the other."""
@@ -108,13 +107,14 @@ def forget_checksums(folder: PackFolder) -> Checksums | None:
 
 def check_database(folder: PackFolder) -> None:
     """Raise ``StoreDamaged`` where the database is not as the last build left it. Reads a file
-    of moderate size, once per process."""
+    of moderate size, unless it has not changed since it was read."""
+
+    def remembered_digest(path: Path) -> str:
+        return remembered(path, _digest)
+
     try:
-        status = folder.database.stat()
-        stamp = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        known = _intact.get(str(folder.path)) == stamp
-        if known or status.st_size > _CHECKED_AT_OPENING or not list(_changed(folder, (DATABASE,))):
-            _intact[str(folder.path)] = stamp
+        large = folder.database.stat().st_size > _CHECKED_AT_OPENING
+        if large or not list(_changed(folder, (DATABASE,), remembered_digest)):
             return
     except OSError:
         return  # Opening the database says why it cannot be read.
@@ -132,22 +132,33 @@ def changed_files(folder: PackFolder) -> Iterator[str]:
     except ValueError as error:
         yield f"{CHECKSUMS} is damaged: {error}"
         return
-    for name in _changed(folder, (DATABASE, MANIFEST)):
+    for name in _changed(folder, (DATABASE, MANIFEST), _digest):
         yield f"{name} is not as the last build left it"
 
 
-def _changed(folder: PackFolder, names: tuple[str, ...]) -> Iterator[str]:
+def _changed(
+    folder: PackFolder, names: tuple[str, ...], digest: Callable[[Path], str]
+) -> Iterator[str]:
     while True:
         try:
             known = _read(folder)
         except ValueError:
             return
-        found = {name: _sums(folder.path / name) for name in names} if known else {}
+        found = {name: digest(folder.path / name) for name in names} if known else {}
         # A build that began meanwhile has removed the list first.
         if known is None or known == _read(folder):
             break
     if known is not None:
-        yield from (name for name in names if known.files.get(name) != found[name])
+        yield from (name for name in names if _joined(known.files.get(name)) != found[name])
+
+
+def _digest(path: Path) -> str:
+    """One checksum of a file, made of those of its blocks; empty if it cannot be read."""
+    return _joined(_sums(path))
+
+
+def _joined(sums: FileSums | None) -> str:
+    return hashlib.sha256(f"{sums[0]} {sums[1]}".encode()).hexdigest() if sums else ""
 
 
 def _sums(

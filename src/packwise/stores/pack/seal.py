@@ -3,7 +3,7 @@
 The libraries that search an index trust its bytes, and a crafted graph ends the process. So the
 list of files with their SHA-256 is signed with a key of this machine, and an index without that
 signature is never opened: it is made again from the database. Every file is compared with its
-checksum once per process before it is used.
+checksum before it is used, unless it has not changed since that was last done.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import stat
 import sys
 import threading
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from packwise.errors import MALFORMED, StoreError
+from packwise.file_hashes import remembered_all
 from packwise.settings import data_folder
 from packwise.stores.durable import open_regular, out_of_handles
 from packwise.stores.pack.folder import is_index_file
@@ -43,7 +42,6 @@ _MOST_BYTES = 1 << 20
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _process_key = secrets.token_bytes(_KEY_BYTES)
-_verified: dict[str, tuple[tuple[int, ...], tuple[int, str]]] = {}
 
 
 class DamagedIndex(Exception):
@@ -58,8 +56,7 @@ class ForeignIndex(DamagedIndex):
         self.seal = seal
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(NamedTuple):
     """What an index folder holds, for which state of the pack, made by which rules.
 
     ``drift`` counts the passages that came or went since it was last built from scratch.
@@ -130,27 +127,25 @@ def read_seal(folder: Path) -> Seal:
 
 def check_files(folder: Path, seal: Seal, *, again: bool = False) -> None:
     """Raise ``DamagedIndex`` unless every file has the bytes it was sealed with. A file is read
-    once per process, or ``again``."""
+    if it may have changed since it was last read, or ``again``."""
     names = sorted(seal.files, key=lambda name: -seal.files[name][0])
+    files = [folder / name for name in names]
     try:
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            digests = list(pool.map(_digest, map(folder.joinpath, names), [again] * len(names)))
+        digests = _read_all(files) if again else remembered_all(files, _read_all)
     except OSError as error:
         if out_of_handles(error):
             raise StoreError(f"cannot read {folder}: {error.strerror}") from error
         raise DamagedIndex(f"{folder} is missing or incomplete ({error})") from error
     for name, found in zip(names, digests, strict=True):
-        if found != seal.files[name]:
+        if found != seal.files[name][1]:
             raise DamagedIndex(f"{folder / name} is damaged")
 
 
-def _digest(path: Path, again: bool) -> tuple[int, str]:
-    status = os.lstat(path)
-    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    known = _verified.get(str(path))
-    if again or known is None or known[0] != stamp:
-        known = _verified[str(path)] = stamp, sha256_of(path)
-    return known[1]
+def _read_all(paths: list[Path]) -> list[str]:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return [digest for _, digest in pool.map(sha256_of, paths)]
 
 
 def _text(content: dict[str, Any], signature: str) -> str:
