@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from packwise.stores.checks import normalised
+from packwise.stores.pack.mapped_graph import MappedGraph, nearest_rows
 
 GRAPH_FILE = "vectors.usearch"
 FLAT_FILE = "vectors.f16"
@@ -105,7 +106,7 @@ class GraphVectors:
     """A usearch graph, mapped from its file, beside the vectors it was made of. Rows of ``gone``
     are never found."""
 
-    def __init__(self, graph: Any, flat: FlatVectors, keys: Keys, gone: Rows) -> None:
+    def __init__(self, graph: MappedGraph, flat: FlatVectors, keys: Keys, gone: Rows) -> None:
         self._graph = graph
         self._flat = flat
         self._keys = keys
@@ -119,12 +120,9 @@ class GraphVectors:
     @classmethod
     def open(cls, folder: Path, keys: Keys, dim: int, gone: Rows = NO_ROWS) -> GraphVectors:
         """Map the files of a folder. Raises ``ValueError`` where they do not fit together."""
-        from usearch.index import Index
-
-        graph = Index.restore(str(folder / GRAPH_FILE), view=True)
-        if graph is None or graph.ndim != dim or len(graph) != len(keys):
+        graph = MappedGraph(folder / GRAPH_FILE, EXPANSION_SEARCH)
+        if graph.dim != dim or len(graph) != len(keys):
             raise ValueError(f"{GRAPH_FILE} does not hold {len(keys)} vectors of {dim}")
-        graph.expansion_search = EXPANSION_SEARCH
         return cls(graph, FlatVectors(map_vectors(folder, len(keys), dim)), keys, gone)
 
     def nearest(self, vector: Vectors, k: int, rows: Rows | None = None) -> Found:
@@ -153,8 +151,8 @@ class GraphVectors:
 
     def _search(self, vector: Vectors, wanted: int) -> Rows:
         with self._lock:
-            matches = self._graph.search(vector, min(wanted, len(self._keys)), threads=1)
-        return np.searchsorted(self._keys, np.asarray(matches.keys, dtype=np.int64))
+            found = self._graph.nearest(vector, min(wanted, len(self._keys)))
+        return np.searchsorted(self._keys, found.astype(np.int64))
 
 
 class SegmentedVectors:
@@ -224,18 +222,8 @@ def best(rows: Rows, scores: Cosines, k: int) -> Found:
 
 
 def _scan(half: Half, vector: Vectors, wanted: int) -> Rows:
-    from usearch.compiled import MetricKind
-    from usearch.index import search
-
-    matches = search(
-        np.ascontiguousarray(half),
-        vector.astype(np.float16),
-        wanted,
-        MetricKind.Cos,
-        exact=True,
-        threads=1,
-    )
-    return np.asarray(matches.keys, dtype=np.int64)
+    found = nearest_rows(np.ascontiguousarray(half), vector.astype(np.float16), wanted)
+    return found.astype(np.int64)
 
 
 def map_vectors(folder: Path, rows: int, dim: int) -> Half:
