@@ -234,11 +234,16 @@ def passage_id(document_id: str, order_index: int) -> str:
     return f"{document_id}#{order_index}"
 
 
-def content_hash(*parts: str) -> str:
-    """A 128-bit hash of texts, as hex; the borders between the parts count."""
-    digest = hashlib.blake2b(digest_size=16)
+def content_hash(*parts: str, after: bytes = b"") -> str:
+    """A 128-bit hash of texts, as hex; the borders between the parts count. ``after`` are more
+    parts, from ``with_lengths``."""
+    return hashlib.blake2b(with_lengths(*parts) + after, digest_size=16).hexdigest()
+
+
+def with_lengths(*parts: str) -> bytes:
+    """Texts one after the other, each after its length."""
+    pieces: list[bytes] = []
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+        pieces += (len(data).to_bytes(8, "little"), data)
+    return b"".join(pieces)

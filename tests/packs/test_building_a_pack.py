@@ -6,7 +6,7 @@ import pytest
 
 import packwise
 from packwise.errors import NotAStore, SourceError
-from packwise.packs import build
+from packwise.packs import item_hash
 from packwise.packs.build import build_pack
 from packwise.reading import passage_reading
 from packwise.settings import Settings
@@ -103,7 +103,7 @@ def test_readings_by_earlier_rules_are_replaced_by_the_next_build(source, tmp_pa
 
     with monkeypatch.context() as earlier:
         earlier.setattr(passage_reading, "READING_RULES", "0-earlier")
-        earlier.setattr(build, "READING_RULES", "0-earlier")
+        earlier.setattr(item_hash, "READING_RULES", "0-earlier")
         build_pack([str(source)], pack)
     rules, before = rules_and_context()
     assert rules == {"0-earlier"}

@@ -3,12 +3,15 @@
 import gzip
 import json
 import tracemalloc
+from array import array
 
 import pytest
 
+from packwise import file_hashes
 from packwise.errors import SourceError
-from packwise.sources import Item, SourceFile, jsonl, open_source
+from packwise.sources import Item, SourceFile, jsonl, open_source, row_listing
 from packwise.sources.readers import reader_of
+from packwise.sources.row_listing import RowListing
 
 
 def write_rows(path, rows):
@@ -142,3 +145,113 @@ def test_ids_of_more_rows_than_are_remembered_stay_right(tmp_path, monkeypatch):
     expected = [row["id"] for row in rows]
     assert list(source.ids()) == [item.id for item in source.items()] == expected
     assert len(jsonl._own_ids) <= 3
+
+
+@pytest.fixture
+def listings(tmp_path, monkeypatch):
+    """What is found in any file is kept, however small and new it is."""
+    monkeypatch.setenv("PACKWISE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(jsonl, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(file_hashes, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(file_hashes, "_SETTLED_NS", -60_000_000_000)
+    file_hashes.forget()
+    return tmp_path / "cache" / "rows"
+
+
+def in_a_new_process(path):
+    """What a build finds in a file: the ids, the items with their texts, and the problems."""
+    file_hashes.forget()
+    source = open_source(str(path))
+    ids, entries = list(source.ids()), list(source.items())
+    return ids, entries, [entry.read() for entry in entries if isinstance(entry, Item)]
+
+
+ODD = b"""{"id": "a", "text": "One."}
+
+no row
+{"text": "No id, \xff."}
+{"id": "\\ud800", "text": "Two."}
+{"id": "a", "text": "One again."}
+{"id": "b", "text": "Who.", "acl": []}
+"""
+
+
+def test_a_file_that_stays_is_not_read_again_by_another_process(tmp_path, listings, monkeypatch):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(ODD)
+    expected = in_a_new_process(path)
+    assert expected[0] == ["a", "rows.jsonl:4", "\ufffd", "a"]
+    monkeypatch.setattr(jsonl, "_opened", None)
+    assert in_a_new_process(path) == expected
+
+
+def test_only_new_rows_of_a_file_that_changed_are_parsed(tmp_path, listings, parsed):
+    rows = [{"id": "a", "text": "One."}, {"id": "b", "text": "Two."}, {"text": "Without."}]
+    path = write_rows(tmp_path / "rows.jsonl", rows)
+    in_a_new_process(path)
+    changed = [rows[1], {"id": "c", "text": "New."}, rows[0], rows[2]]
+    write_rows(path, changed)
+    file_hashes.forget()
+    parsed.clear()
+    # The id of a row without one is its line, which is another now.
+    assert list(open_source(str(path)).ids()) == ["b", "c", "a", "rows.jsonl:4"]
+    assert len([row for row in parsed if isinstance(row, str)]) == 2
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "writable by others"])
+def test_a_listing_that_cannot_be_believed_is_made_again(tmp_path, listings, damage):
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(ODD)
+    expected = in_a_new_process(path)
+    (listing,) = listings.iterdir()
+    content = listing.read_bytes()
+    if damage == "flipped":
+        listing.write_bytes(content.replace(b'"a"', b'"z"', 1))
+    elif damage == "cut":
+        listing.write_bytes(content[:-8])
+    elif damage == "empty":
+        listing.write_bytes(b"")
+    else:
+        listing.write_bytes(content.replace(b'"a"', b'"z"', 1))
+        listing.chmod(0o666)
+    assert in_a_new_process(path) == expected
+    assert in_a_new_process(path) == expected
+
+
+def test_a_listing_of_an_earlier_state_of_the_file_is_made_again(tmp_path, listings):
+    """A slower process may keep its own last."""
+    path = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": "One."}])
+    in_a_new_process(path)
+    (listing,) = listings.iterdir()
+    earlier = listing.read_bytes()
+    write_rows(path, [{"id": "b", "text": "Another one."}])
+    assert in_a_new_process(path)[0] == ["b"]
+    listing.write_bytes(earlier)
+    assert in_a_new_process(path)[0] == ["b"]
+
+
+def test_a_listing_by_other_rules_is_not_used(monkeypatch):
+    listing = RowListing(["a"], bytearray([1]), bytearray(16), array("q", [1, 0, 5]))
+    content = listing.content("")
+    assert RowListing.of(content, "") == listing
+    assert RowListing.of(content, "folder/") is None
+    monkeypatch.setattr(row_listing, "_FORMAT", "rows of later rules")
+    assert RowListing.of(content, "") is None
+
+
+def test_rows_read_with_another_prefix_have_ids_of_their_own(tmp_path, listings):
+    (tmp_path / "folder").mkdir()
+    write_rows(tmp_path / "folder" / "rows.jsonl", [{"id": "a", "text": "One."}])
+    assert in_a_new_process(tmp_path / "folder" / "rows.jsonl")[0] == ["a"]
+    other = in_a_new_process(tmp_path / "folder")[0]
+    assert other == in_a_new_process(tmp_path / "folder")[0]
+    assert in_a_new_process(tmp_path / "folder" / "rows.jsonl")[0] == ["a"]
+
+
+def test_a_file_that_could_not_be_read_to_its_end_is_read_again(tmp_path, listings, monkeypatch):
+    path = write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}])
+    monkeypatch.setattr(jsonl, "_ROW_LIMIT", 10)
+    assert in_a_new_process(path)[0] == []
+    assert not listings.exists()
+    monkeypatch.undo()
+    assert in_a_new_process(path)[0] == ["a", "b"]

@@ -112,10 +112,10 @@ def _build(source: Path, place: str) -> BuildFigures:
     from packwise.packs.build import build_pack
     from packwise.stores.locate import open_store
 
-    before = _written()
+    embedder, before = SyntheticEmbedder(), _written()
     started, cpu = time.perf_counter(), time.process_time()
     with _OwnPeak() as own:
-        build_pack([str(source)], place, embedder=SyntheticEmbedder())
+        build_pack([str(source)], place, embedder=embedder)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     after = _written()
     peak = peak_memory_bytes()

@@ -18,18 +18,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from packwise.chunking import CHUNKER
-from packwise.documents import content_hash
 from packwise.errors import SourceError, StoreError, StoreMissing, UsageError, expect
 from packwise.language.languages import language_name
 from packwise.language.names import Extraction
 from packwise.models.base import Embedder, Vectors
 from packwise.models.table import languages_read
+from packwise.packs.item_hash import item_hash, unchanged
 from packwise.packs.progress import Progress
 from packwise.packs.remembered_sources import covering, full_name, recall, remember
 from packwise.packs.sample_questions import update_samples
 from packwise.packs.workers import BuildWorkers, LocalWorkers, PreparedItem
-from packwise.reading.passage_reading import READING_RULES
 from packwise.retrieval.profile import update_profile
 from packwise.settings import Settings
 from packwise.sources import Item, Problem, Source, combine, combined_ids, open_source
@@ -271,7 +269,7 @@ class PackBuilder:
         """The items that have to be read, with their full source hash."""
         for item, source_hash in self._items(entries):
             seen.add(item.id)
-            if _unchanged(known.get(item.id), source_hash):
+            if unchanged(known.get(item.id), source_hash):
                 writer.keep(item.id)
                 self._progress.document()
             else:
@@ -291,7 +289,7 @@ class PackBuilder:
         added = changed = same = passages = 0
         for item, source_hash in self._items(entries):
             seen.add(item.id)
-            if _unchanged(stored.get(item.id), source_hash) and not force:
+            if unchanged(stored.get(item.id), source_hash) and not force:
                 same += 1
                 self._progress.document()
                 continue
@@ -315,7 +313,7 @@ class PackBuilder:
                 continue
             if entry.warning:
                 self._warnings.append(Problem(entry.location, entry.warning))
-            yield entry, _item_hash(entry, self._settings, self._extractor_version)
+            yield entry, item_hash(entry, self._settings, self._extractor_version)
 
     def _readable(self, prepared: PreparedItem) -> bool:
         self._kept_out.update(prepared.kept_out)
@@ -444,16 +442,3 @@ def _embedder_for(out: str, name: str | None, settings: Settings) -> Embedder:
         if recorded:
             return load_recorded_embedder(recorded, settings, out)
     return load_embedder(name or settings.embedder, settings)
-
-
-def _item_hash(item: Item, settings: Settings, extractor: str = "") -> str:
-    """The item's hash, combined with everything else that decides what is stored for it."""
-    tokens, overlap = str(settings.passage_tokens), str(settings.passage_overlap)
-    secrets = ("secrets",) if settings.allow_secrets else ()
-    own = content_hash(item.source_hash, CHUNKER, READING_RULES, tokens, overlap, *secrets)
-    return f"{own}+{extractor}" if extractor else own
-
-
-def _unchanged(stored: str | None, source_hash: str) -> bool:
-    """Whether a stored document is up to date; a build without an extractor keeps extractions."""
-    return stored is not None and f"{stored}+".startswith(f"{source_hash}+")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from array import array
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,12 +19,14 @@ from typing import IO, Any, TypeVar, cast
 
 from packwise.documents import Document, Link
 from packwise.errors import SourceError
+from packwise.file_hashes import remembered
 from packwise.sources import front_matter
 from packwise.sources.access import access, access_key, refuse_nested, refuse_unread
 from packwise.sources.document_builder import DocumentBuilder
 from packwise.sources.linked_text import clean
 from packwise.sources.links import LinkResolver
 from packwise.sources.readers import SourceFile
+from packwise.sources.row_listing import RowListing, digest_of, keep_content, kept_content
 from packwise.sources.source_items import Entry, Item, Problem, hashed
 
 _ROW_LIMIT = 64 << 20
@@ -39,7 +40,8 @@ _MOST_IDS = 1 << 17
 _KNOWN = frozenset("id _id title text url lang language metadata links".split())
 _NO_DOCUMENTS = LinkResolver(())
 _BUFFER = 1 << 20
-_DIGEST_BYTES = 16
+_KEPT_BYTES = 1 << 20
+"""Bytes of a file from which what was found in it is kept: a smaller one is read in no time."""
 _ODD = "not UTF-8: the bytes that do not fit were replaced"
 _BEIR_NAMES = ("corpus.jsonl", "corpus.jsonl.gz")
 _T = TypeVar("_T")
@@ -95,56 +97,94 @@ class RowFile:
     def __init__(self, file: SourceFile) -> None:
         self._file = file
         self._read_at: tuple[int, ...] = ()
-        self._forget()
-
-    def _forget(self) -> None:
-        self._ids: list[str] = []
-        self._digests = bytearray()
-        self._places = array("q")
-        self._odd: set[int] = set()
-        self._problems: dict[int, list[Problem]] = {}
+        self._rows = RowListing()
 
     def ids(self) -> list[str]:
         """The ids of the documents in the file as it is now."""
-        now = _stamp(self._file.path)
-        if not now or self._read_at != now:
-            self._forget()
-            for one in _entries(self._file, self._listed):
-                if isinstance(one, Problem):
-                    self._problems.setdefault(len(self._ids), []).append(one)
+        path, prefix = self._file.path, self._file.prefix
+        now = _stamp(path)
+        if not now:
+            self._read()
+        elif self._read_at != now:
+            digest = remembered(path.resolve(), self._listed)
+            if self._read_at != now:
+                # The file is as it was when it was listed, maybe by another process.
+                content = kept_content(path)
+                listing = RowListing.of(content, prefix) if digest_of(content) == digest else None
+                if listing is None:
+                    self._listed(path)
+                else:
+                    self._rows = listing
             self._read_at = now
-        return self._ids
+        return self._rows.ids
 
     def entries(self) -> Iterator[Entry]:
         """The documents of the file as it is now."""
         for at in range(len(self.ids())):
-            yield from self._problems.get(at, ())
+            yield from self._problems_before(at)
             yield self._item(at)
-        yield from self._problems.get(len(self._ids), ())
+        yield from self._problems_before(len(self._rows.ids))
 
-    def _listed(self, line: bytes, number: int, start: int) -> str | Problem:
-        prefix = self._file.prefix
-        try:
-            own = _own_id(_row(line))
-        except SourceError as error:
-            return Problem(f"{self._file.label}:{number}", error.message)
-        if not _is_utf8(line):
-            self._odd.add(len(self._ids))
-        self._ids.append(prefix + (own or f"{self._file.path.name}:{number}"))
-        self._digests += bytes.fromhex(_hash(line, prefix))
-        self._places.extend((number, start, len(line)))
-        return self._ids[-1]
+    def _problems_before(self, at: int) -> Iterator[Problem]:
+        for place, reason in self._rows.problems.get(at, ()):
+            yield Problem(self._file.label + place, reason)
+
+    def _listed(self, _: Path) -> str:
+        """Read the file, and keep what was found. Returns the hash of that, or nothing if the
+        file changed meanwhile or was not read to its end."""
+        path, prefix = self._file.path, self._file.prefix
+        self._read_at = _stamp(path)
+        self._read()
+        content = self._rows.content(prefix)
+        whole = all(place for found in self._rows.problems.values() for place, _ in found)
+        if not whole or _stamp(path) != self._read_at:
+            return ""
+        if self._read_at[2] >= _KEPT_BYTES:
+            keep_content(path, content)
+        return digest_of(content)
+
+    def _read(self) -> None:
+        path, prefix = self._file.path, self._file.prefix
+        earlier = RowListing.of(kept_content(path), prefix)
+        known = earlier.named() if earlier else {}
+        found = self._rows = RowListing()
+
+        def listed(line: bytes, number: int, start: int) -> str | Problem:
+            digest = bytes.fromhex(_hash(line, prefix))
+            at = known.get(digest)
+            if at is not None and earlier is not None:
+                # The same bytes were parsed before.
+                id, own, odd = earlier.ids[at], True, at in earlier.odd
+            else:
+                try:
+                    named = _own_id(_row(line))
+                except SourceError as error:
+                    return Problem(f"{self._file.label}:{number}", error.message)
+                id, own = prefix + (named or f"{path.name}:{number}"), bool(named)
+                odd = not _is_utf8(line)
+            if odd:
+                found.odd.add(len(found.ids))
+            found.ids.append(id)
+            found.own.append(own)
+            found.digests.extend(digest)
+            found.places.extend((number, start, len(line)))
+            return id
+
+        for one in _entries(self._file, listed):
+            if isinstance(one, Problem):
+                place = one.location.removeprefix(self._file.label)
+                found.problems.setdefault(len(found.ids), []).append((place, one.reason))
 
     def _item(self, at: int) -> Item:
-        number, start, length = self._places[3 * at : 3 * at + 3]
-        id, path, prefix = self._ids[at], self._file.path, self._file.prefix
-        digest = self._digests[_DIGEST_BYTES * at : _DIGEST_BYTES * (at + 1)].hex()
+        number, start, length = self._rows.places[3 * at : 3 * at + 3]
+        id, path, prefix = self._rows.ids[at], self._file.path, self._file.prefix
+        digest = self._rows.digest(at).hex()
         return Item(
             id=id,
             source_hash=digest,
             location=f"{self._file.label}:{number}",
             load=partial(_load_from, path, start, length, digest, id, prefix),
-            warning=_ODD if at in self._odd else "",
+            warning=_ODD if at in self._rows.odd else "",
         )
 
 

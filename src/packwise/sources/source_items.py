@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Protocol
 
-from packwise.documents import Document
+from packwise.documents import Document, with_lengths
 from packwise.errors import SourceError
 
 PARSER_VERSION = "4"
@@ -102,8 +103,8 @@ def reason_of(error: Exception) -> str:
 def hashed(raw: bytes, *parts: str) -> str:
     """The source hash of raw bytes and everything else that decides what they become."""
     digest = hashlib.blake2b(raw, digest_size=16)
-    for part in (PARSER_VERSION, *parts):
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
+    digest.update(_with_lengths(PARSER_VERSION, *parts))
     return digest.hexdigest()
+
+
+_with_lengths = lru_cache(maxsize=16)(with_lengths)  # For the rows of a file it is the same.
