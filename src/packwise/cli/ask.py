@@ -9,12 +9,13 @@ import click
 
 from packwise.candidates import EXPANSIONS, PACKING_POLICIES
 from packwise.cli.console import (
+    Part,
     clean,
     json_option,
     note,
-    out,
     parse_where,
     print_json,
+    say,
     text_argument,
     where_option,
 )
@@ -23,8 +24,6 @@ from packwise.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.text import Text
 
     from packwise.answering.answer import Answer, Citation
     from packwise.settings import Settings
@@ -172,51 +171,42 @@ def _streamed(pieces: Iterator[str | Answer]) -> Answer:
 
 def show(answer: Answer, *, with_text: bool = True) -> None:
     """Print an answer for people."""
-    from rich.text import Text
-
-    console = out()
     if with_text:
-        console.print(Text(clean(answer.text)))
+        say(clean(answer.text))
     if answer.citations:
-        console.print()
+        say()
     for citation in answer.citations:
-        console.print(_citation_line(citation))
-    console.print()
-    console.print(_certainty_line(answer))
+        say(*_citation_line(citation))
+    say()
+    say(*_certainty_line(answer))
     for line in answer.degraded:
         note(f"note: {line}")
 
 
-def _citation_line(citation: Citation) -> Text:
-    from rich.text import Text
-
-    line = Text(f"[{citation.marker}] ", style="bold")
+def _citation_line(citation: Citation) -> Iterator[Part]:
+    yield f"[{citation.marker}] ", "bold"
     parts = dict.fromkeys([citation.title, *citation.section_path])
-    line.append(clean(" > ".join(part for part in parts if part)), style="cyan")
+    yield clean(" > ".join(part for part in parts if part)), "bold cyan"
     where = citation.url or citation.document
     if where != citation.title or citation.place:
-        line.append(f"  {clean(located(where, citation.place))}", style="dim")
-    return line
+        yield f"  {clean(located(where, citation.place))}", "bold dim"
 
 
-def _certainty_line(answer: Answer) -> Text:
-    from rich.text import Text
-
+def _certainty_line(answer: Answer) -> Iterator[Part]:
     word = answer.certainty
     style = {"likely": "green", "unsure": "yellow", "not covered": "red"}[word]
-    line = Text(word, style=style)
+    yield word, style
     if word != "not covered":
         filled = round(answer.probability * _BAR)
-        line.append("  " + "█" * filled, style=style)
-        line.append("░" * (_BAR - filled), style="dim")
-        line.append(f" {answer.probability:.0%} right", style=style)
+        yield "  " + "█" * filled, style
+        yield "░" * (_BAR - filled), f"dim {style}"
+        yield f" {answer.probability:.0%} right", style
     by = {"extractive": "from the documents", "none": "no answer"}
-    line.append(f"   {by.get(answer.answered_by, answer.answered_by)}", style="dim")
+    yield f"   {by.get(answer.answered_by, answer.answered_by)}", f"dim {style}"
     if answer.usage.api_calls:
         usage = answer.usage
-        line.append(
+        yield (
             f"   {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, "
             f"{usage.api_calls} calls",
-            style="dim",
+            f"dim {style}",
         )
-    return line

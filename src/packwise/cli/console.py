@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -100,9 +102,32 @@ def _console(*, stderr: bool) -> Console:
     return LineConsole(stderr=stderr, highlight=False, emoji=False, markup=False)
 
 
+Part = str | tuple[str, str]
+"""A piece of a line, plain or with its style."""
+
+
+def say(*parts: Part, stderr: bool = False) -> None:
+    """Print a line of pieces, with their styles where it goes to a terminal."""
+    if in_terminal(stderr=stderr):
+        from rich.text import Text
+
+        _console(stderr=stderr).print(Text.assemble(*parts))
+        return
+    # rich takes as long to import as a search.
+    plain = "".join(part if isinstance(part, str) else part[0] for part in parts)
+    click.echo(plain.expandtabs(), err=stderr)
+
+
+def in_terminal(*, stderr: bool = False) -> bool:
+    """Whether what is printed may go to a terminal; the variables are those that rich reads."""
+    forced = any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))
+    stream = sys.stderr if stderr else sys.stdout
+    return (forced or stream.isatty()) and _console(stderr=stderr).is_terminal
+
+
 def note(line: str, style: str = "yellow") -> None:
     """One line on standard error."""
-    err().print(clean(line), style=style)
+    say((clean(line), style), stderr=True)
 
 
 def print_json(value: Any) -> None:

@@ -11,12 +11,12 @@ from packwise.candidates import PACKING_POLICIES, Fusion, Mode, PackingPolicy
 from packwise.cli.console import (
     clean,
     counted,
-    err,
     json_option,
     number,
     out,
     parse_where,
     print_json,
+    say,
     text_argument,
     where_option,
     write_file,
@@ -100,11 +100,11 @@ def context(
         print_json(packed.as_dict())
         return
     click.echo(clean(packed.text))
-    err().print(
+    line = (
         f"{packed.tokens} of {packed.budget} tokens, {counted(len(packed.passages), 'passage')}, "
-        f"confidence {packed.confidence:.2f}",
-        style="dim",
+        f"confidence {packed.confidence:.2f}"
     )
+    say((line, "dim"), stderr=True)
     if trace:
         _show_trace(packed)
 

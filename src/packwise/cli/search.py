@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -20,14 +20,16 @@ from packwise.candidates import (
     Reranker,
 )
 from packwise.cli.console import (
+    Part,
     clean,
+    in_terminal,
     json_option,
     note,
     number,
-    out,
     parse_where,
     print_json,
     print_table,
+    say,
     split_stores,
     text_argument,
     where_option,
@@ -35,8 +37,6 @@ from packwise.cli.console import (
 from packwise.documents import located
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from packwise.retrieval.ranking import Ranking
     from packwise.trace import Trace
 
@@ -143,43 +143,33 @@ def _show_merged(rankings: Mapping[str, Ranking], k: int, *, full: bool, as_json
         print_json({"query": query, "hits": hits, "confidence": confidences})
         return
     _show_hits([(f.hit, f"{clean(f.store)}: ") for f in found], query, full)
-    out().print(
-        ", ".join(f"confidence {c:.2f} in {s}" for s, c in confidences.items()), style="dim"
-    )
+    say((", ".join(f"confidence {c:.2f} in {s}" for s, c in confidences.items()), "dim"))
 
 
 def _show_hits(hits: Sequence[tuple[Candidate, str]], query: str, full: bool) -> None:
     """Print hits, each with what goes before its heading."""
-    from rich.text import Text
-
-    console = out()
     if not hits:
-        console.print(Text("nothing found", style="yellow"))
+        say(("nothing found", "yellow"))
     for rank, (hit, before) in enumerate(hits, start=1):
-        heading = Text(f"{rank}. {before}", style="bold")
-        heading.append(clean(hit.passage.heading or hit.passage.document), style="bold cyan")
-        console.print(heading)
-        console.print(Text(_scores_line(hit), style="dim"))
-        body = (
-            clean(hit.passage.text) if full else _snippet(hit.passage.text, query, hit.passage.lang)
-        )
+        passage = hit.passage
+        heading = clean(passage.heading or passage.document)
+        say((f"{rank}. {before}", "bold"), (heading, "bold cyan"))
+        say((_scores_line(hit), "dim"))
+        body = clean(passage.text) if full else _snippet(passage.text, query, passage.lang)
         # Nothing else shows what is highlighted.
-        shown = console.is_terminal
-        console.print(_highlighted(body, query, hit.passage.lang) if shown else Text(body))
-        console.print()
+        say(*(_highlighted(body, query, passage.lang) if in_terminal() else (body,)))
+        say()
 
 
 def show(ranking: Ranking, *, full: bool = False) -> None:
     """Print a ranking for people."""
-    from rich.text import Text
-
     _show_hits([(hit, "") for hit in ranking.hits], ranking.query.text, full)
     if not ranking.hits:
         return
     timings = ranking.trace.timings_ms()
     steps = ", ".join(f"{name} {ms:.1f}" for name, ms in timings.items())
     line = f"confidence {ranking.confidence:.2f}   {sum(timings.values()):.1f} ms ({steps})"
-    out().print(Text(line, style="dim"))
+    say((line, "dim"))
 
 
 def show_trace(trace: Trace) -> None:
@@ -231,13 +221,15 @@ def _snippet(text: str, query: str, lang: str) -> str:
     return f"{'… ' if begin else ''}{flat[begin:end]}{' …' if end < len(flat) else ''}"
 
 
-def _highlighted(text: str, query: str, lang: str) -> Text:
-    from rich.text import Text
-
-    shown = Text(text)
+def _highlighted(text: str, query: str, lang: str) -> Iterator[Part]:
+    at = 0
     for start, end in _matches(text, query, lang):
-        shown.stylize("bold yellow", start, end)
-    return shown
+        # Pairs of characters overlap.
+        begin = max(start, at)
+        yield text[at:begin]
+        yield text[begin:end], "bold yellow"
+        at = max(end, at)
+    yield text[at:]
 
 
 def _matches(text: str, query: str, lang: str) -> list[tuple[int, int]]:
