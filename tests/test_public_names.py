@@ -85,3 +85,52 @@ def test_help_loads_neither_models_nor_stores():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("loaded []")
+
+
+def loaded_by(argv: list[str]) -> set[str]:
+    """The modules that a command from the shell imports."""
+    code = (
+        "import sys\nfrom packwise.cli import main\n"
+        f"sys.argv = {['packwise', *argv]!r}\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code\n"
+        "print('loaded', *sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("loaded ")[2].split())
+
+
+# What is imported for colours, progress bars, downloads, parsing of tables of other languages, and
+# modules of Packwise that only builds need.
+NEEDLESS = """
+rich tqdm urllib.request http.client ssl email tomllib importlib.resources asyncio tokenizers
+usearch usearch.index sklearn scipy pandas httpx anthropic starlette
+packwise.stores.entity_extraction packwise.language.entities packwise.stores.pack.writer
+packwise.stores.pack.commit packwise.stores.pack.index_writer packwise.packs packwise.sources
+packwise.chunking packwise.serving packwise.agent packwise.evaluation
+""".split()
+
+
+@pytest.mark.parametrize("command", ["search", "context"])
+def test_a_question_from_the_shell_loads_only_what_it_needs(notes_pack, command, monkeypatch):
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    loaded = loaded_by([command, str(notes_pack), "how long do keys last?"])
+    assert {"onnxruntime", "tantivy", "packwise.library"} <= loaded
+    assert sorted(set(NEEDLESS) & loaded) == []
+
+
+def test_a_command_from_the_shell_leaves_the_collector_to_rare_visits():
+    code = (
+        "import gc, sys\nfrom packwise.cli import main\nsys.argv = ['packwise', '--version']\n"
+        "main()\nassert gc.get_threshold()[0] == 100_000"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_the_library_leaves_the_collector_as_it_is(notes_pack):
+    code = (
+        "import gc, packwise\nbefore = gc.get_threshold()\n"
+        f"with packwise.open({str(notes_pack)!r}) as library: library.search('keys')\n"
+        "assert gc.get_threshold() == before and gc.get_freeze_count() == 0"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

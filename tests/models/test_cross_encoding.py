@@ -115,7 +115,7 @@ def test_the_answer_is_marked_in_the_reading_that_scores_the_text(cross_encoder,
 
 def test_a_build_whose_graph_is_not_known_scores_and_does_not_mark(cross_encoder):
     found = locate(find_model("ms-marco-MiniLM-L-12-v2"), Settings())
-    unknown = replace(found, build=replace(found.build, token_states=()))
+    unknown = replace(found, build=found.build._replace(token_states=()))
     plain = OnnxCrossEncoder(unknown, threads=1)
     assert plain.marks(QUESTION, TEXTS[:1]) is None
     assert plain.score(QUESTION, TEXTS[:1])[0] == cross_encoder.score(QUESTION, TEXTS[:1])[0]

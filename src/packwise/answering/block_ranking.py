@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
-from importlib.resources import files
 from itertools import accumulate
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -263,7 +263,7 @@ def answer_features(ranked: RankedBlocks, signs: Mapping[str, float]) -> dict[st
 @cache
 def weights(judge: Judge) -> Mapping[str, Mapping[str, float]]:
     """The models for a judge as weights by feature: ``rank``, and two for the probability."""
-    path = files("packwise.answering").joinpath("block_weights.json")
+    path = Path(__file__).with_name("block_weights.json")
     return json.loads(path.read_text(encoding="utf-8"))[judge]
 
 

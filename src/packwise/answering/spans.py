@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -404,5 +404,5 @@ def _counts(held: Sequence[bool], first: _Ints, last: _Ints) -> _Ints:
 @lru_cache(maxsize=1)
 def _weights() -> Mapping[str, Mapping[str, float]]:
     """The weights by feature, for sentences with marks and without."""
-    stored = files("packwise.answering").joinpath("span_weights.json").read_text("utf-8")
+    stored = Path(__file__).with_name("span_weights.json").read_text("utf-8")
     return json.loads(stored)

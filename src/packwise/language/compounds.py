@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from packwise.language.analyzer import terms
-from packwise.language.languages import languages
+from packwise.language.languages import known_language
 
 _FIRST, _LAST, _ALONE = 4, 3, 4
 """The least letters of the first part and of the last, and of a part that stands for both."""
@@ -16,7 +16,7 @@ _FIRST, _LAST, _ALONE = 4, 3, 4
 
 def has_compounds(lang: str) -> bool:
     """Whether a language writes several words as one."""
-    language = languages().get(lang)
+    language = known_language(lang)
     return language is not None and language.compounds
 
 

@@ -15,7 +15,14 @@ from typing import Any, cast
 
 from packwise.documents import BlockKind, Document
 from packwise.language.analyzer import FUNCTION_WORDS, LETTERS
-from packwise.language.languages import PAIRED, asked_in, base_code, languages, script_of
+from packwise.language.languages import (
+    PAIRED,
+    asked_in,
+    base_code,
+    known_language,
+    languages,
+    script_of,
+)
 from packwise.lazy_pattern import lazy_pattern
 
 READ = 4000
@@ -184,7 +191,7 @@ def _votes(question: str, codes: Iterable[str]) -> Counter[str]:
     words = _WORD.findall(question.casefold())
     votes: Counter[str] = Counter()
     for code in codes:
-        row = languages().get(code)
+        row = known_language(code)
         known = FUNCTION_WORDS if code == "en" else row.stop_words if row else frozenset[str]()
         votes[code] = sum(word in known for word in words) + sum(
             1 for _ in asked_in(question, code)
@@ -193,5 +200,5 @@ def _votes(question: str, codes: Iterable[str]) -> Counter[str]:
 
 
 def _script_of_language(code: str) -> str:
-    row = languages().get(code)
+    row = known_language(code)
     return row.script if row else "latin"

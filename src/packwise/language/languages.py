@@ -7,11 +7,10 @@ written: no stemming and no stop words.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 Asked = Literal["who", "when", "where", "count", "duration", "why", "how", "define", "what"]
@@ -80,8 +79,15 @@ def script_of(letter: str) -> str:
 @cache
 def languages() -> Mapping[str, Language]:
     """The table, by ISO 639 code. English is not in it: its words are in ``analyzer.py``."""
-    table = tomllib.loads(files("packwise.language").joinpath("languages.toml").read_text("utf-8"))
+    import tomllib  # With the table it costs a question in English as much as its search.
+
+    table = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
     return {code: _language(code, row) for code, row in table.items()}
+
+
+def known_language(code: str) -> Language | None:
+    """The row of a language; ``None`` for English, which is not in the table, and unknown ones."""
+    return None if code in ("", "en") else languages().get(code)
 
 
 def _language(code: str, row: Mapping[str, Any]) -> Language:
@@ -107,11 +113,11 @@ def language_for(lang: str, script: str) -> Language | None:
 
     ``None`` is English: the usual reading of Latin words, also in a Chinese or Russian text.
     """
-    known = languages().get(lang)
+    known = known_language(lang)
     if lang and lang != "en" and known is None and script == "latin":
         return Language(lang, lang)
     if known is None or known.script != script:
-        known = languages().get(_USUAL.get(script, ""))
+        known = known_language(_USUAL.get(script, ""))
     return known
 
 
@@ -124,7 +130,7 @@ def language_name(code: str) -> str:
     """The English name of a language, or the code itself."""
     if code == "en":
         return "English"
-    known = languages().get(code)
+    known = known_language(code)
     return known.name if known else code
 
 
@@ -144,7 +150,7 @@ def _any_of(phrases: Iterable[str]) -> str:
 def without_asking(question: str, code: str) -> str:
     """A question without the words that only ask, in a language indexed by pairs of characters:
     the pairs across their borders are no words. Questions in other languages stay as they are."""
-    language = languages().get(code)
+    language = known_language(code)
     if language is None or language.script not in PAIRED or not language.questions:
         return question
     return _asking_anywhere(code).sub(" ", question)
@@ -158,7 +164,7 @@ def _asking_anywhere(code: str) -> re.Pattern[str]:
 
 def asked_in(question: str, code: str) -> Iterator[tuple[int, Asked]]:
     """What a question in a language asks for, with the places of the words that ask."""
-    language = languages().get(code)
+    language = known_language(code)
     if language is None or not language.questions:
         return
     kinds = dict(reversed(language.questions))

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from packwise.language.analyzer import terms
-from packwise.language.languages import asked_in, languages, without_asking
+from packwise.language.languages import asked_in, known_language, without_asking
 from packwise.language.names import Kind, Name, names_in
 from packwise.language.word_classes import (
     CONTENT,
@@ -111,8 +112,7 @@ class ParsedQuestion:
         return replace(self, weights={term: share / total for term, share in shares.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class Answerability:
+class Answerability(NamedTuple):
     """The bonus of a text for a question, the features it is given for, and whether the text
     holds what the question asks for."""
 
@@ -266,7 +266,7 @@ def parse_question(text: str, lang: str = "") -> ParsedQuestion:
 @cache
 def question_words(lang: str) -> frozenset[str]:
     """The index terms of a language that only say that something is asked."""
-    language = languages().get(lang)
+    language = known_language(lang)
     if language is None:
         return frozenset()
     listed = (*language.asking, *(phrase for phrase, _ in language.questions))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from itertools import accumulate, compress
+from typing import NamedTuple
 
 from packwise.language.analyzer import CLUSTER, MARKS, UNSPACED, terms
 from packwise.lazy_pattern import lazy_pattern
@@ -48,8 +48,7 @@ class WordClass(StrEnum):
 CONTENT = frozenset(map(WordClass, "name lower past ing number year month".split()))
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word or mark at ``start:end`` of its text; ``term`` is its index term, if any."""
 
     text: str

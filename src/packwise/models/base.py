@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,8 +102,7 @@ class CrossEncoder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SpanLogits:
+class SpanLogits(NamedTuple):
     """Where in a text an answer may begin and end.
 
     ``offsets`` are the character spans of the text's tokens; ``start`` and ``end`` have a logit

@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +106,7 @@ def _chance(logit: NDArray[np.float32]) -> float:
 @cache
 def _span_heads() -> NDArray[np.float32]:
     """The weights of both heads, a column each."""
-    stored = files("packwise.models").joinpath("span_heads.json").read_text("utf-8")
+    stored = Path(__file__).with_name("span_heads.json").read_text("utf-8")
     heads = json.loads(stored)
     return np.array([heads["start"], heads["end"]], dtype=np.float32).T
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from packwise.errors import ModelError, SettingError
 from packwise.lazy_pattern import lazy_pattern
@@ -68,8 +67,7 @@ def _claude_margin(name: str) -> float:
     return CLAUDE_MARGIN if older else NEW_CLAUDE_MARGIN
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTokens:
+class ModelTokens(NamedTuple):
     """Counts a model's tokens: those of an encoding, times a margin if it is an estimate."""
 
     name: str

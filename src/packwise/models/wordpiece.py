@@ -12,10 +12,9 @@ import json
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 Span = tuple[int, int]
 
@@ -49,8 +48,7 @@ class WordPieces:
         return self._spans()
 
 
-@dataclass(frozen=True, slots=True)
-class _Slot:
+class _Slot(NamedTuple):
     """A part of a template: the first or second text, or one token."""
 
     sequence: int | None
@@ -261,7 +259,7 @@ def _is(code: int, kind: str) -> bool:
 @cache
 def _borders() -> dict[str, list[int]]:
     """The borders of each kind of characters as the library has them, from an old Unicode."""
-    stored = files("packwise.models").joinpath("wordpiece_characters.json").read_text("utf-8")
+    stored = Path(__file__).with_name("wordpiece_characters.json").read_text("utf-8")
     return {kind: [int(border, 16) for border in of] for kind, of in json.loads(stored).items()}
 
 

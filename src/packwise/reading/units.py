@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from packwise.documents import Block, BlockKind
 from packwise.language.sentences import sentence_spans
@@ -43,8 +43,7 @@ _REFERS_BACK = lazy_pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
+class Units(NamedTuple):
     """The spans of the units in order, for each the others that it brings along, and which
     of them are code."""
 

@@ -19,7 +19,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -347,7 +346,7 @@ def _sentences_with(wanted: Iterable[str], text: str, passage: Passage) -> Itera
 @lru_cache(maxsize=1)
 def default_calibration() -> Calibration:
     """The calibration of stores without their own, fitted on public data."""
-    stored = files("packwise.retrieval").joinpath("default_calibration.json").read_text("utf-8")
+    stored = Path(__file__).with_name("default_calibration.json").read_text("utf-8")
     return parse(json.loads(stored), "default_calibration.json")
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +46,7 @@ _PRESETS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(NamedTuple):
     """How much each leg counts; only their ratio matters."""
 
     vector: float
@@ -57,8 +57,7 @@ class Weights:
         return Weights(self.vector / total, self.keyword / total) if total else Weights(0.5, 0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredWeights:
+class MeasuredWeights(NamedTuple):
     """How the weights follow a store's profile; ``benchmarks/legs.py`` measures others.
 
     usual         log-odds of the keyword leg beside an embedder whose best cosines spread by

@@ -21,10 +21,9 @@ Four rules keep it from changing questions that one passage answers:
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from heapq import nlargest
-from typing import Any
+from typing import Any, NamedTuple
 
 from packwise.language.analyzer import terms as index_terms
 from packwise.language.key_matcher import KeyMatcher, phrases
@@ -41,8 +40,7 @@ _NOTED = 10
 """Bonuses that a trace lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadParameters:
+class SpreadParameters(NamedTuple):
     """How far rank flows; ``benchmarks/strengths.py`` measures other values.
 
     bonus   what the best neighbour gains, on scores between 0 and 1
@@ -69,8 +67,7 @@ class SpreadParameters:
     crowd: float = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class RankPath:
+class RankPath(NamedTuple):
     """How rank reached a passage: from ``source`` (``None``: the question) by the name
     ``via``, which is the article's ``title`` or a ``name`` that both passages mention."""
 
@@ -80,8 +77,7 @@ class RankPath:
     hop: int
 
 
-@dataclass(frozen=True, slots=True)
-class Bonus:
+class Bonus(NamedTuple):
     """What a passage gains on top of its own score, ``base``."""
 
     key: Key
@@ -94,8 +90,7 @@ class Bonus:
         return self.base + self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """The passages that gained, best first, including passages outside the pool.
 
     ``held_back`` says why no rank could flow.

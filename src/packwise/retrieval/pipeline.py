@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from packwise.candidates import FUSIONS, GRAPHS, MODES, RERANKERS, Candidate, Query, Scores
 from packwise.errors import ModelError, UsageError, expect
@@ -58,8 +59,7 @@ _LONG_MS = 1.0
 turns at the interpreter cost more than one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PhrasingResult:
+class _PhrasingResult(NamedTuple):
     """What one phrasing found: the fused list, and what it was made with."""
 
     fused: dict[Key, Scores]

@@ -8,19 +8,15 @@ that the store remembers, are all found again by the next commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from packwise.documents import Passage
-from packwise.errors import StoreError
 from packwise.language.entities import AliasIndex, facts_in, passage_names
 from packwise.language.key_matcher import KeyMatcher, phrases
 from packwise.language.names import (
     RULES,
-    ExtractedEntity,
-    ExtractedFact,
-    ExtractedRelation,
     Extraction,
     Kind,
     name_key,
@@ -218,30 +214,3 @@ def find_in_new_passages(
     for key, passage, extraction in passages:
         aliases = KeyMatcher(aliases_among(phrases(passage.text, len(passage.text))))
         yield key, find_in_passage(passage, aliases, extraction)
-
-
-def check_extractions(
-    document: str, passages: Sequence[Passage], extractions: Sequence[Extraction]
-) -> None:
-    """Raise ``StoreError`` unless each extraction belongs to a passage of its own."""
-    at = [extraction.order_index for extraction in extractions]
-    strange = set(at) - {passage.order_index for passage in passages}
-    if strange:
-        raise StoreError(f"{document}: an extraction is for passage {min(strange)}, not there")
-    if len(set(at)) < len(at):
-        raise StoreError(f"{document}: two extractions are for the same passage")
-
-
-def extraction_payload(extraction: Extraction) -> dict[str, Any]:
-    """An extraction as plain JSON values."""
-    return asdict(extraction)
-
-
-def read_extraction(payload: Mapping[str, Any]) -> Extraction:
-    """The inverse of ``extraction_payload``."""
-    return Extraction(
-        payload["order_index"],
-        tuple(ExtractedEntity(**entity) for entity in payload["entities"]),
-        tuple(ExtractedFact(**fact) for fact in payload["facts"]),
-        tuple(ExtractedRelation(**relation) for relation in payload["relations"]),
-    )

@@ -18,10 +18,9 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +59,7 @@ Scores = NDArray[np.float64]
 Found = tuple[Rows, Scores]
 
 
-@dataclass(frozen=True, slots=True)
-class RecentTerms:
+class RecentTerms(NamedTuple):
     """What changed since the big index was written: the terms of passages whose rows come after
     its own, and those of its rows (ascending) that are gone."""
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from packwise.language.names import Extraction, name_key
 from packwise.stores.checks import storable
-from packwise.stores.entity_extraction import read_extraction
+from packwise.stores.extractions import read_extraction
 
 Key = int | str
 EntityId = int | str
@@ -26,8 +25,7 @@ _T = TypeVar("_T")
 Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TitledDocument:
+class TitledDocument(NamedTuple):
     """A document that an entity is the title, or an alias of the title, of."""
 
     document: str
@@ -38,8 +36,7 @@ class TitledDocument:
         return _article(self.document, self.title)
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+class Entity(NamedTuple):
     """Something passages name. ``passages`` counts those that do.
 
     ``key`` is its ``names.name_key``, ``label`` how a text writes it.
@@ -54,8 +51,7 @@ class Entity:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PassagePlace:
+class PassagePlace(NamedTuple):
     """A passage and the document it belongs to."""
 
     key: Key
@@ -67,16 +63,14 @@ class PassagePlace:
         return _article(self.document, self.title)
 
 
-@dataclass(frozen=True, slots=True)
-class PassageEntities:
+class PassageEntities(NamedTuple):
     """A passage's place and the entities it mentions."""
 
     place: PassagePlace
     entities: tuple[Entity, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFact:
+class StoredFact(NamedTuple):
     """A sentence about an entity (``about`` is its key), and the passage that states it."""
 
     about: str
@@ -84,8 +78,7 @@ class StoredFact:
     place: PassagePlace
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """Two entities (by key) and how a passage says they are related."""
 
     source: str

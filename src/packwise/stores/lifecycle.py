@@ -7,16 +7,15 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
+from typing import NamedTuple, Self
 
 from packwise.documents import Document, Passage
 from packwise.errors import StoreError, UsageError
 from packwise.language.names import Extraction
 from packwise.stores.base import Vectors, Writer, WriteSummary
 from packwise.stores.checks import EmbedderIdentity, passage_vectors, storable
-from packwise.stores.entity_extraction import check_extractions
+from packwise.stores.extractions import check_extractions
 from packwise.stores.records import PassageRecord, checked_document
 
 _FLUSH_ITEMS = 256
@@ -137,8 +136,7 @@ class StagingWriter(StagedBuild):
         self._pending = 0
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPlan:
+class CommitPlan(NamedTuple):
     """What a commit does, by document id; ``stored`` maps ids to keys."""
 
     taken: list[str]

@@ -41,8 +41,7 @@ class NameEdge(NamedTuple):
     passages: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """A passage's document, the entities it mentions, and the edges that leave it."""
 
     document: Key

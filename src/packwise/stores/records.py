@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypedDict
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict
 
 from packwise.documents import Block, BlockKind, Document, Link, Passage, Section, passage_id
 from packwise.errors import EmbedderMismatch, StoreError
 from packwise.language.names import Extraction
 from packwise.reading.passage_reading import stored_reading
 from packwise.stores.checks import storable
-from packwise.stores.entity_extraction import extraction_payload, read_extraction
+from packwise.stores.extractions import extraction_payload, read_extraction
 
 ACL = "acl"
 """The metadata key that holds the groups that may see a document, separated by commas."""
@@ -28,8 +28,7 @@ LinkParts = tuple[str, str, int, str]
 """Href, anchor, start and kind of a link."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassageRecord:
+class PassageRecord(NamedTuple):
     """What a passage adds to its document; the text is a slice of the document's.
 
     ``url`` is ``None`` where it is the document's. ``layout`` holds its lead, blocks, place and

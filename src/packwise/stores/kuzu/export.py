@@ -23,7 +23,7 @@ from packwise.language.names import title_aliases
 from packwise.stores.base import Key, Store
 from packwise.stores.checks import EmbedderIdentity
 from packwise.stores.durable import sync_file, writing
-from packwise.stores.entity_extraction import extraction_payload
+from packwise.stores.extractions import extraction_payload
 from packwise.stores.knowledge import Entity, Relation
 from packwise.stores.kuzu.database import connect, open_database
 from packwise.stores.kuzu.schema import FORMAT, create_index, own_schema

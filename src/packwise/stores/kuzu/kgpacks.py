@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -234,7 +233,7 @@ def _add_entities(file: DatabaseFile, table: Table, known: EntityData) -> None:
             for row in rows:
                 known.mention(row, key)
     for key, rows in known.mentioning.items():
-        known.by_key[key] = replace(known.by_key[key], passages=len(rows))
+        known.by_key[key] = known.by_key[key]._replace(passages=len(rows))
 
 
 def _add_titles(table: Table, known: EntityData) -> None:
@@ -244,4 +243,4 @@ def _add_titles(table: Table, known: EntityData) -> None:
             continue
         entity = known.by_key.get(key) or Entity(key, key, "title", 0, (), document.title)
         titled = (*entity.titled, TitledDocument(document.id, document.title))
-        known.by_key[key] = replace(entity, titled=titled)
+        known.by_key[key] = entity._replace(titled=titled)

@@ -14,7 +14,7 @@ from packwise.language.names import (
     ExtractedRelation,
     Extraction,
 )
-from packwise.stores.entity_extraction import read_extraction
+from packwise.stores.extractions import read_extraction
 from packwise.stores.knowledge import (
     Entity,
     EntityId,

@@ -12,11 +12,8 @@ import numpy as np
 from packwise.documents import Document
 from packwise.errors import StoreError
 from packwise.language.names import Extraction
-from packwise.stores.entity_extraction import (
-    extraction_payload,
-    find_in_new_passages,
-    update_entities,
-)
+from packwise.stores.entity_extraction import find_in_new_passages, update_entities
+from packwise.stores.extractions import extraction_payload
 from packwise.stores.lifecycle import CommitPlan
 from packwise.stores.links import document_ranks
 from packwise.stores.pack.entity_rows import PackEntityTables, is_current

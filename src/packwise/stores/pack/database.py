@@ -15,7 +15,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from packwise.errors import NotAStore, StoreDamaged, StoreError, StoreMissing
@@ -35,8 +35,7 @@ _MOST_DIMENSIONS = 1 << 16
 _inherited: list[list[_Lent]] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """One state of a pack; ``token`` differs between states with the same number."""
 
     number: int
@@ -329,8 +328,7 @@ def _foreign(folder: PackFolder) -> NotAStore:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Lent:
+class _Lent(NamedTuple):
     connection: sqlite3.Connection
     file: tuple[int, int] | None
 

@@ -11,13 +11,8 @@ import numpy as np
 
 from packwise.documents import Passage
 from packwise.language.names import Extraction, Kind
-from packwise.stores.entity_extraction import (
-    AliasRow,
-    PassageFindings,
-    Titles,
-    current_rules,
-    read_extraction,
-)
+from packwise.stores.entity_extraction import AliasRow, PassageFindings, Titles, current_rules
+from packwise.stores.extractions import read_extraction
 from packwise.stores.pack.queries import batches, marks
 from packwise.stores.pack.rows import passage_query, read_passage
 from packwise.stores.pack.vectors import Keys

@@ -7,10 +7,9 @@ import sqlite3
 import zlib
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from packwise.lazy_pattern import lazy_pattern
 
@@ -26,8 +25,7 @@ CHECKED_COLUMNS = {
 """What the checksum of a row covers, for each table that has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaMigration:
+class SchemaMigration(NamedTuple):
     """The statements that lead from the previous version to this one."""
 
     version: int
@@ -35,7 +33,7 @@ class SchemaMigration:
 
 
 def _migration(version: int) -> SchemaMigration:
-    text = files("packwise.stores.pack").joinpath(f"sql/{version}.sql").read_text("utf-8")
+    text = Path(__file__).with_name("sql").joinpath(f"{version}.sql").read_text("utf-8")
     parts = re.sub(r"(?m)^--.*\n", "", text).split(";\n")
     return SchemaMigration(version, tuple(part.strip() for part in parts if part.strip()))
 

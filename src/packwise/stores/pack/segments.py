@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,7 @@ KEYS = "keys.i64"
 REMOVED = "removed.i64"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChange:
+class IndexChange(NamedTuple):
     """What one commit changes, by key: passages that it removes and adds, and the documents and
     entities whose names may differ; ``None`` where everything was found again."""
 

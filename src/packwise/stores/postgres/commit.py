@@ -14,11 +14,8 @@ from packwise.documents import Document
 from packwise.errors import StoreError
 from packwise.language.analyzer import ANALYZER, terms
 from packwise.stores.checks import EmbedderIdentity
-from packwise.stores.entity_extraction import (
-    current_rules,
-    extraction_payload,
-    update_entities,
-)
+from packwise.stores.entity_extraction import current_rules, update_entities
+from packwise.stores.extractions import extraction_payload
 from packwise.stores.lifecycle import CommitPlan
 from packwise.stores.links import document_ranks
 from packwise.stores.postgres.connections import Connection

@@ -9,12 +9,8 @@ from typing import Any
 
 from packwise.documents import Passage
 from packwise.language.names import Extraction, Kind
-from packwise.stores.entity_extraction import (
-    AliasRow,
-    PassageFindings,
-    Titles,
-    read_extraction,
-)
+from packwise.stores.entity_extraction import AliasRow, PassageFindings, Titles
+from packwise.stores.extractions import read_extraction
 from packwise.stores.postgres.connections import Connection
 from packwise.stores.postgres.rows import (
     PASSAGE_COLUMNS,

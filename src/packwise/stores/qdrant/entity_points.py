@@ -13,7 +13,8 @@ from typing import Any
 from packwise.documents import Passage
 from packwise.language.entities import AliasIndex
 from packwise.language.names import Kind, title_aliases
-from packwise.stores.entity_extraction import find_in_passage, read_extraction
+from packwise.stores.entity_extraction import find_in_passage
+from packwise.stores.extractions import read_extraction
 from packwise.stores.qdrant.layout import NEVER, Payload, tag
 from packwise.stores.qdrant.points import read_passage
 

@@ -12,7 +12,7 @@ from typing import Any
 from qdrant_client import models
 
 from packwise.language.names import Extraction
-from packwise.stores.entity_extraction import read_extraction
+from packwise.stores.extractions import read_extraction
 from packwise.stores.knowledge import EntityId, Key, Row
 from packwise.stores.qdrant.layout import QdrantState, batched, has, has_any, tag
 from packwise.stores.qdrant.reader import QdrantReader

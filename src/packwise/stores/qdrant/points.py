@@ -16,7 +16,7 @@ from packwise.language.analyzer import terms
 from packwise.language.names import Extraction
 from packwise.stores.base import DocumentSummary
 from packwise.stores.checks import normalised, storable
-from packwise.stores.entity_extraction import extraction_payload
+from packwise.stores.extractions import extraction_payload
 from packwise.stores.qdrant.layout import DENSE, NEVER, Payload, has, has_any, tag
 from packwise.stores.qdrant.statistics import pack_terms
 from packwise.stores.records import (

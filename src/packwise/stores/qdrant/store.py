@@ -13,7 +13,7 @@ from packwise.documents import Document, Link, Passage
 from packwise.errors import StoreMissing
 from packwise.stores.base import DocumentSummary, Key, StoreInfo, Vectors
 from packwise.stores.checks import EmbedderIdentity, storable
-from packwise.stores.entity_extraction import read_extraction
+from packwise.stores.extractions import read_extraction
 from packwise.stores.knowledge import KnowledgeQueries, KnowledgeReader
 from packwise.stores.languages import LanguageCounts
 from packwise.stores.lifecycle import BuildableStore
