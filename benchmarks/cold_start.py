@@ -1,11 +1,13 @@
-"""What `packwise search` takes from the shell, compared with Python that only runs the model once.
+"""What `packwise search` and `ask` take from the shell, compared with Python that only runs the
+model of the pack once.
 
     python benchmarks/cold_start.py PACK [--question TEXT] [--runs 7]
 
-The bare program imports onnxruntime, loads the model of the pack and runs it on twelve tokens. Both
+The bare program imports onnxruntime, loads the model of the pack and runs it on twelve tokens. All
 run in turn, each in a new process with its files in the system's cache, and with compiled modules
 as an installed package has them. The least processor time of all runs counts, so that other work
-on the machine counts for little.
+on the machine counts for little. The ratio on the clock says something only while nothing else
+uses the machine.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ session.run(None, {given.name: row if given.name == "input_ids" else np.ones_lik
 
 
 def main() -> None:
-    """Print both and their ratio."""
+    """Print what each takes, and the ratios."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("pack", type=Path)
     parser.add_argument("--question", default="what is this about?")
@@ -52,7 +54,10 @@ def main() -> None:
     model = find(parse_embedder_name(name), Settings.load()).weights
     commands = {
         "bare": [sys.executable, "-c", BARE, str(model)],
-        "packwise search": [*PACKWISE, "search", str(given.pack), given.question],
+        **{
+            f"packwise {verb}": [*PACKWISE, verb, str(given.pack), given.question]
+            for verb in ("search", "ask")
+        },
     }
     least = {name: (float("inf"), float("inf")) for name in commands}
     with tempfile.TemporaryDirectory(prefix="packwise-cold-") as compiled:
@@ -61,8 +66,10 @@ def main() -> None:
                 least[name] = tuple(map(min, least[name], spent(command, compiled)))
     for name, (cpu, seconds) in least.items():
         click.echo(f"{name:16} {cpu:.3f} s of the processor, {seconds:.3f} s on the clock")
-    ratio = least["packwise search"][0] / least["bare"][0]
-    click.echo(f"{'ratio':16} {ratio:.2f} of the processor")
+    bare = least.pop("bare")
+    for name, spent_by_it in least.items():
+        cpu, seconds = (ours / base for ours, base in zip(spent_by_it, bare, strict=True))
+        click.echo(f"{name} / bare: {cpu:.2f} of the processor, {seconds:.2f} on the clock")
 
 
 def spent(command: list[str], compiled: str) -> tuple[float, float]:
