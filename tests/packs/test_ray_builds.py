@@ -7,8 +7,9 @@ import pytest
 from store_world import snapshot
 
 from packwise.errors import SourceError, StoreError, UsageError
-from packwise.packs.build import PackBuilder, build_pack
+from packwise.packs.build import build_pack
 from packwise.packs.ray_build import _start, build_on_ray
+from packwise.packs.staging import Stager
 from packwise.stores.locate import open_store
 from tests_world import write_notes
 
@@ -69,14 +70,14 @@ def test_it_makes_what_the_plain_build_makes(cluster, source, tmp_path):
 
 def test_a_stopped_build_goes_on_where_it_was(cluster, source, tmp_path, monkeypatch):
     target = str(tmp_path / "pack")
-    whole = PackBuilder._stage
+    whole = Stager._vectors
 
-    def stop_later(self, window, writer, workers):
-        whole(self, window[:2], writer, workers)
+    def stop_later(self, window, meanwhile):
+        whole(self, window[:2], meanwhile)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(PackBuilder, "_stage", stop_later)
+        patch.setattr(Stager, "_vectors", stop_later)
         with pytest.raises(KeyboardInterrupt):
             build_on_ray([str(source)], target, workers=2)
     report = build_on_ray([str(source)], target, workers=2)

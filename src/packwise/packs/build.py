@@ -1,9 +1,8 @@
 """Building: sources -> documents -> passages -> vectors -> store.
 
-Workers parse, chunk and embed; this module writes. Documents stream through in windows, so
-memory stays bounded whatever the size of the source. A document whose hash is unchanged is
-neither parsed nor embedded, and what a killed build staged is used again. Readers see the old
-content until the commit.
+Workers parse, chunk and embed, and ``staging.py`` hands what they made to the store. A document
+whose hash is unchanged is neither parsed nor embedded, and what a killed build staged is used
+again. Readers see the old content until the commit.
 """
 
 from __future__ import annotations
@@ -12,21 +11,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from packwise.errors import SourceError, StoreError, StoreMissing, UsageError, expect
 from packwise.language.languages import language_name
-from packwise.language.names import Extraction
-from packwise.models.base import Embedder, Vectors
+from packwise.models.base import Embedder
 from packwise.models.table import languages_read
 from packwise.packs.item_hash import item_hash, unchanged
 from packwise.packs.progress import Progress
 from packwise.packs.remembered_sources import covering, full_name, recall, remember
 from packwise.packs.sample_questions import update_samples
+from packwise.packs.staging import Staged, Stager
 from packwise.packs.workers import BuildWorkers, LocalWorkers, PreparedItem
 from packwise.retrieval.profile import update_profile
 from packwise.settings import Settings
@@ -37,9 +34,6 @@ from packwise.stores.locate import create_or_open_store
 
 if TYPE_CHECKING:
     from packwise.packs.extraction import ClaudeExtractor, Estimate, ExtractionReport
-
-# Passages embedded between two saves: as many as take this many seconds, and at least this many.
-_SLICE_SECONDS, _SMALLEST_SLICE = 5.0, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,15 +136,10 @@ class PackBuilder:
         self._extractor = extractor
         self._extractor_version = extractor.version if extractor else ""
         self._costs = extractor.cost_estimator() if extractor else None
-        self._embedded = 0
-        self._reused = 0
-        self._embedding_seconds = 0.0
         self._kept_out: Counter[str] = Counter()
-        self._languages: Counter[str] = Counter()
         self._problems: list[Problem] = []
         self._warnings: list[Problem] = []
         self._empty: list[str] = []
-        self._embedding_slice = _SMALLEST_SLICE
 
     def run(
         self,
@@ -181,6 +170,7 @@ class PackBuilder:
         if embedder is None or isinstance(embedder, str):
             embedder = _embedder_for(out, embedder, self._settings)
         workers = start_workers(embedder, self._settings)
+        staged = Staged()
         if dry_run:
             changes = self._plan(combine(opened, beside), out, workers, force=force)
         else:
@@ -196,7 +186,7 @@ class PackBuilder:
                 stored = writer.source_hashes()
                 if add_to is None:
                     _confirm_removal(stored.keys() - wanted, stored, confirm_removal)
-                self._stage_all(
+                staged = self._stage_all(
                     writer,
                     combine(opened, beside),
                     wanted,
@@ -209,7 +199,7 @@ class PackBuilder:
             with create_or_open_store(out) as store:
                 update_profile(store, embedder, changes)
                 update_samples(store, embedder, self._settings, changes)
-        self._warnings += unread_documents(self._languages, embedder.name)
+        self._warnings += unread_documents(staged.languages, embedder.name)
         self._warnings += _without_text(self._empty)
         skipped: Counter[str] = Counter()
         for source in opened:
@@ -217,14 +207,14 @@ class PackBuilder:
         return BuildReport(
             out=out,
             changes=changes,
-            embedded=self._embedded,
-            reused=self._reused,
+            embedded=staged.embedded,
+            reused=staged.reused,
             kept_out=dict(self._kept_out),
             problems=tuple(self._problems),
             warnings=tuple(self._warnings),
             skipped=dict(skipped),
             seconds=time.perf_counter() - started,
-            embedding_seconds=self._embedding_seconds,
+            embedding_seconds=staged.embedding_seconds,
             dry_run=dry_run,
             extraction=self._extractor.report() if self._extractor and not dry_run else None,
             estimate=self._costs.estimate() if self._costs and dry_run else None,
@@ -237,27 +227,29 @@ class PackBuilder:
         wanted: set[str],
         known: Mapping[str, str],
         workers: BuildWorkers,
-    ) -> None:
+    ) -> Staged:
         seen: set[str] = set()
-        window: list[PreparedItem] = []
-        waiting = 0
-        for prepared in workers.prepare(self._changed(entries, known, writer, seen)):
-            if not self._readable(prepared):
-                if not prepared.withdraw:
-                    seen.discard(prepared.item)
-                continue
-            window.append(prepared)
-            waiting += max(1, len(prepared.passages))
-            if waiting >= workers.window:
-                self._stage(window, writer, workers)
-                window, waiting = [], 0
-        self._stage(window, writer, workers)
+        prepared = self._prepared(workers, self._changed(entries, known, writer, seen), seen)
+        staged = Stager(writer, workers, self._progress, self._extractor).run(prepared)
+        self._warnings += staged.warnings
         # A document that is still in the source but cannot be read keeps its stored version.
         for document_id in (wanted - seen) & writer.source_hashes().keys():
             writer.keep(document_id)
         if not writer.source_hashes():
             first = self._problems[0] if self._problems else "the sources contain no document"
             raise SourceError(f"nothing could be read: {first}")
+        return staged
+
+    def _prepared(
+        self, workers: BuildWorkers, items: Iterator[tuple[Item, str]], seen: set[str]
+    ) -> Iterator[PreparedItem]:
+        """The documents that could be read; the others are no longer among those seen, unless
+        their stored version must go."""
+        for prepared in workers.prepare(items):
+            if self._readable(prepared):
+                yield prepared
+            elif not prepared.withdraw:
+                seen.discard(prepared.item)
 
     def _changed(
         self,
@@ -326,59 +318,6 @@ class PackBuilder:
             self._problems.append(prepared.problem)
         self._progress.document()
         return False
-
-    def _stage(self, window: Sequence[PreparedItem], writer: Writer, workers: BuildWorkers) -> None:
-        """Embed the passages without a vector, then stage the documents of the window."""
-        texts: dict[str, str] = {}
-        for prepared in window:
-            for passage in prepared.passages:
-                texts.setdefault(passage.content_hash, passage.indexed_text)
-        vectors: dict[str, Vectors] = dict(writer.known_vectors(texts))
-        self._reused += len(vectors)
-        missing = [key for key in texts if key not in vectors]
-        for keys, rows in self._embedded_slices(missing, texts, workers):
-            writer.save_vectors(keys, rows)
-            vectors.update(zip(keys, rows, strict=True))
-        extracted = self._extracted(window)
-        for prepared in window:
-            if (document := prepared.document) is None:
-                continue
-            passages = prepared.passages
-            read = [extracted[p.id] for p in passages if p.id in extracted]
-            if self._extractor is not None and len(read) < len(passages):
-                # With another hash, the next build tries again.
-                document = replace(document, source_hash=f"{document.source_hash}?")
-                lost = f"{len(passages) - len(read)} passages could not be extracted from"
-                self._warnings.append(Problem(document.id, lost))
-            block = np.zeros((len(passages), workers.embedder.dim), dtype=np.float32)
-            for row, passage in enumerate(passages):
-                block[row] = vectors[passage.content_hash]
-            writer.stage(document, passages, block, read)
-            self._languages[document.lang] += 1
-            self._progress.document()
-
-    def _embedded_slices(
-        self, missing: Sequence[str], texts: Mapping[str, str], workers: BuildWorkers
-    ) -> Iterator[tuple[Sequence[str], Vectors]]:
-        """The missing vectors in slices that take a few seconds each, so that an interrupted
-        build has little to embed again."""
-        done = 0
-        while done < len(missing):
-            keys = missing[done : done + self._embedding_slice]
-            started = time.perf_counter()
-            rows = workers.embed([texts[key] for key in keys], self._progress.embedded)
-            seconds = time.perf_counter() - started
-            self._embedding_seconds += seconds
-            self._embedded += len(keys)
-            done += len(keys)
-            fitting = int(len(keys) * _SLICE_SECONDS / max(seconds, 1e-6))
-            self._embedding_slice = max(_SMALLEST_SLICE, min(fitting, workers.window))
-            yield keys, rows
-
-    def _extracted(self, window: Sequence[PreparedItem]) -> Mapping[str, Extraction]:
-        if self._extractor is None:
-            return {}
-        return self._extractor.extract([p for prepared in window for p in prepared.passages])
 
 
 def _openable(names: Sequence[str], reading: Sequence[str]) -> list[Source]:

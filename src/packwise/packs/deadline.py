@@ -6,11 +6,15 @@ import ctypes
 import signal
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
 
 from packwise.errors import SourceError
+
+_SHORTEST = 0.01
+"""Seconds after which the time is looked at again, at the earliest."""
 
 
 class _TimeUp(BaseException):
@@ -21,9 +25,10 @@ class _TimeUp(BaseException):
 def deadline(seconds: float) -> Generator[None]:
     """End what runs inside after ``seconds``, with a ``SourceError``; 0 means never.
 
-    The main thread is interrupted even inside a regular expression, and its seconds are of
-    computing, so a busy machine does not count. Another thread is interrupted between two
-    steps of Python, by the clock. A library written in C is not interrupted in either.
+    The main thread is interrupted even inside a regular expression, and its seconds are of its
+    own computing, so a busy machine and other threads do not count. Another thread is
+    interrupted between two steps of Python, by the clock. A library written in C is not
+    interrupted in either.
     """
     if not seconds:
         yield
@@ -44,8 +49,13 @@ def _alarm(seconds: float) -> Generator[None]:
             yield
         return
 
+    end = time.thread_time() + seconds
+
     def ring(number: int, frame: FrameType | None) -> None:
-        raise _TimeUp
+        # The timer counts the computing of all threads.
+        if (left := end - time.thread_time()) <= 0:
+            raise _TimeUp
+        signal.setitimer(signal.ITIMER_VIRTUAL, max(left, _SHORTEST))
 
     before = signal.signal(signal.SIGVTALRM, ring)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)

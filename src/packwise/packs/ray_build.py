@@ -139,10 +139,14 @@ class RayWorkers:
         while in_flight:
             yield from self._get(in_flight.popleft())
 
-    def embed(self, texts: Sequence[str], done: Callable[[int], None]) -> Vectors:
+    def embed(
+        self, texts: Sequence[str], done: Callable[[int], None], meanwhile: Callable[[], None]
+    ) -> Vectors:
         size = -(-len(texts) // len(self._workers))
         parts = [texts[at : at + size] for at in range(0, len(texts), size)]
-        found = self._get([self._next().embed.remote(part) for part in parts])
+        references = [self._next().embed.remote(part) for part in parts]
+        meanwhile()
+        found = self._get(references)
         done(len(texts))
         return np.concatenate(found)
 

@@ -53,8 +53,14 @@ class BuildWorkers(Protocol):
         """Parse and chunk items, each given with its full source hash, in their order."""
         ...
 
-    def embed(self, texts: Sequence[str], done: Callable[[int], None]) -> Vectors:
-        """The vectors of texts; calls ``done`` with the number of texts just embedded."""
+    def embed(
+        self, texts: Sequence[str], done: Callable[[int], None], meanwhile: Callable[[], None]
+    ) -> Vectors:
+        """The vectors of texts; calls ``done`` with the number of texts just embedded.
+
+        ``meanwhile`` is other work for this thread. It is called once or more, if at all, while
+        others embed.
+        """
         ...
 
 
@@ -71,8 +77,19 @@ class LocalWorkers:
     def prepare(self, items: Iterable[tuple[Item, str]]) -> Iterator[PreparedItem]:
         return (self._prepared(item, source_hash) for item, source_hash in items)
 
-    def embed(self, texts: Sequence[str], done: Callable[[int], None]) -> Vectors:
-        return self.embedder.embed_passages(texts, done)
+    def embed(
+        self, texts: Sequence[str], done: Callable[[int], None], meanwhile: Callable[[], None]
+    ) -> Vectors:
+        left = len(texts)
+
+        def embedded(count: int) -> None:
+            nonlocal left
+            left -= count
+            done(count)
+            if left:
+                meanwhile()
+
+        return self.embedder.embed_passages(texts, embedded)
 
     def _prepared(self, item: Item, source_hash: str) -> PreparedItem:
         try:
