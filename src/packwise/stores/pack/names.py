@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ NAMES = "names.bin"
 _ALIGNMENT = 64
 _MOST_HEADER = 1 << 16
 _PAIRS = 1 << 16
-_HALF = np.uint64(32)
 
 Array = NDArray[Any]
 Keys = NDArray[np.int64]
@@ -121,7 +120,7 @@ class NameTable:
 
 
 def _write_padded(file: IO[bytes], content: Array) -> None:
-    file.write(content.tobytes())
+    file.write(content.data)
     file.write(b"\0" * (-content.nbytes % _ALIGNMENT))
 
 
@@ -206,12 +205,7 @@ def _table(
         titles.append(title)
     passages = _columns(passage_rows, 3)
     reading = np.lexsort((passages[:, 2], passages[:, 1]))
-    mentions, together = _mentions(mention_pairs, passages[:, 0], _frozen(entities))
-    rows = np.arange(len(passages), dtype=np.uint32)
-    mentions_ends = np.searchsorted(together.astype(np.uint32), rows, side="right")
-    together.sort()
-    rows = np.arange(1, len(entities) + 1, dtype=np.uint64)
-    mentioned_ends = np.searchsorted(together, rows << _HALF)
+    mentions = _mentions(mention_pairs, passages[:, 0], _frozen(entities))
     titled = _columns(titled_pairs, 2)
     entity_keys, document_keys = _frozen(entities), _frozen(documents)
     document_articles = _frozen(articles)
@@ -227,8 +221,8 @@ def _table(
         hashed=by_hash.astype(np.uint32),
         titled=_small(titled[:, 1]),
         titled_ends=_ends(entity_keys, titled[:, 0]),
-        mentioned=together.astype(np.uint32),
-        mentioned_ends=mentioned_ends.astype(np.int64),
+        mentioned=mentions.passages,
+        mentioned_ends=mentions.passages_ends,
         documents=document_keys,
         articles=document_articles,
         titles=titles.array(),
@@ -238,36 +232,47 @@ def _table(
         passages=passages[:, 0].copy(),
         homes=_small(passages[:, 1]),
         passage_articles=document_articles[_places(document_keys, passages[:, 1])],
-        mentions=mentions,
-        mentions_ends=mentions_ends.astype(np.int64),
+        mentions=mentions.entities,
+        mentions_ends=mentions.entities_ends,
     )
 
 
-def _mentions(pairs: Pairs, passages: Keys, entities: Keys) -> tuple[Array, NDArray[np.uint64]]:
-    """The entities of (passage, entity) pairs, and the rows of both in one number for each pair,
-    that of the entity above that of the passage.
+class _Mentions(NamedTuple):
+    """The entities that each passage mentions, and the rows of the passages that mention each
+    entity, with the ends of these lists."""
 
-    There are some twenty pairs for each passage, so they are never held as anything larger.
+    entities: Array
+    entities_ends: Keys
+    passages: Array
+    passages_ends: Keys
+
+
+def _mentions(pairs: Pairs, passages: Keys, entities: Keys) -> _Mentions:
+    """The lists of (passage, entity) pairs.
+
+    There are some twenty pairs for each passage, so that each is never held as more than the two
+    numbers of the lists.
     """
-    keys: list[Array] = []
-    rows: list[NDArray[np.uint64]] = []
+    keys = array(_typecode(entities))
+    lengths = np.zeros(len(passages), dtype=np.int64)
+    counts = np.zeros(len(entities), dtype=np.int64)
     pairs = iter(pairs)
     while len(block := _columns(islice(pairs, _PAIRS), 2)):
-        places = _places(entities, block[:, 1]).astype(np.uint64) << _HALF
-        rows.append(places | _places(passages, block[:, 0]))
-        keys.append(_small(block[:, 1]))
-    return _joined(keys, np.dtype(np.uint32)), _joined(rows, np.dtype(np.uint64))
-
-
-def _joined(blocks: list[Any], kind: np.dtype[Any]) -> Array:
-    """The blocks, which are let go one by one, as one array."""
-    whole = np.empty(sum(map(len, blocks)), np.result_type(kind, *{b.dtype for b in blocks}))
-    end = len(whole)
-    while blocks:
-        block = blocks.pop()
-        whole[end - len(block) : end] = block
-        end -= len(block)
-    return whole
+        keys.frombytes(block[:, 1].astype(keys.typecode).tobytes())
+        for all_keys, found, number in ((passages, 0, lengths), (entities, 1, counts)):
+            rows, times = np.unique(_places(all_keys, block[:, found]), return_counts=True)
+            number[rows] += times
+    mentioned, ends = _frozen(keys), np.cumsum(lengths)
+    homes = np.empty(len(mentioned), dtype=np.uint32)
+    free = np.cumsum(counts) - counts
+    for at in range(0, len(mentioned), _PAIRS):
+        rows = _places(entities, mentioned[at : at + _PAIRS])
+        order = np.argsort(rows, kind="stable")
+        found, first, times = np.unique(rows[order], return_index=True, return_counts=True)
+        nth = np.arange(len(rows)) - np.repeat(first, times)
+        homes[free[rows[order]] + nth] = np.searchsorted(ends, at + order, side="right")
+        free[found] += times
+    return _Mentions(mentioned, ends, homes, np.cumsum(counts))
 
 
 class _Texts:
@@ -282,7 +287,7 @@ class _Texts:
         self._ends.append(len(self._content))
 
     def array(self) -> Array:
-        return np.frombuffer(bytes(self._content), dtype=np.uint8)
+        return np.frombuffer(self._content, dtype=np.uint8)
 
     def ends(self) -> Array:
         return np.frombuffer(self._ends, dtype=np.int64)
@@ -313,8 +318,12 @@ def _ends(keys: Keys, owners: Keys) -> Array:
 
 def _small(values: Keys) -> Array:
     """The same in 4 bytes each, where they fit."""
-    fits = len(values) == 0 or int(values.max()) < 1 << 32
-    return values.astype(np.uint32 if fits else np.int64)
+    return values.astype(_typecode(values))
+
+
+def _typecode(values: Keys) -> str:
+    """That of 4 bytes where these keys fit in them, else of 8."""
+    return "I" if len(values) == 0 or int(values.max()) < 1 << 32 else "q"
 
 
 @lru_cache(maxsize=1 << 14)
