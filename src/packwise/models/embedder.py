@@ -26,6 +26,7 @@ from packwise.models.onnx import (
     spread,
 )
 from packwise.models.table import Knots, known_model
+from packwise.models.wordpiece import WordPiece
 from packwise.settings import Settings
 
 RECIPE = 1
@@ -122,7 +123,10 @@ class _LocalEmbedder:
         self._tokenizer = load_tokenizer(found.tokenizer)
 
     def token_spans(self, text: str) -> list[tuple[int, int]]:
-        return self._tokenizer.encode(readable(text), add_special_tokens=False).offsets
+        tokenizer, text = self._tokenizer, readable(text)
+        if isinstance(tokenizer, WordPiece):
+            return tokenizer.spans(text)
+        return tokenizer.encode(text, add_special_tokens=False).offsets
 
     def similarity(self, cosine: float) -> float | None:
         return on_gate_scale(cosine, self._model.gate_map)

@@ -9,17 +9,25 @@ read the text.
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate, chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+_T = TypeVar("_T")
 Span = tuple[int, int]
 
 _CACHED_WORDS = 1 << 16
 _CACHED_CHARACTERS = 1 << 14
+_CACHED_TEXT = 1 << 20
+"""Characters of texts whose tokens are remembered."""
+# No word reaches across a blank or a mark of ASCII, and each of these marks is one; what other
+# characters do is looked at within each of the runs between them.
+_RUN = re.compile(r"([^ \t\n\r!-/:-@\[-`{-~]++|[!-/:-@\[-`{-~])")
 _IDEOGRAPHS = (
     *((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2A6DF)),
     *((0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B920, 0x2CEAF), (0x2F800, 0x2FA1F)),
@@ -70,6 +78,8 @@ class WordPiece:
         self._templates = _templates(description.get("post_processor"))
         self._limit: int | None = None
         self._pieces = lru_cache(_CACHED_WORDS)(self._split)
+        self._ids = _Remembered(self._ids_of)
+        self._places = _Remembered(self._places_of)
 
     def token_to_id(self, token: str) -> int | None:
         """The id of a token of the vocabulary."""
@@ -81,10 +91,8 @@ class WordPiece:
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> WordPieces:
         """The tokens of a text; ``[SEP]`` in it is text."""
-        ids: list[int] = []
-        for word in text.translate(self._characters).split():
-            ids += self._of(word)[0]
-        whole = WordPieces(ids, [0] * len(ids), [0] * len(ids), lambda: self._spans(text))
+        ids = list(chain.from_iterable(map(self._ids.__getitem__, _RUN.findall(text))))
+        whole = WordPieces(ids, [0] * len(ids), [0] * len(ids), lambda: self.spans(text))
         if not add_special_tokens:
             return whole if self._limit is None else _first(whole, self._limit)
         return self._fill(self._templates[0], [whole])
@@ -115,7 +123,22 @@ class WordPiece:
 
         return WordPieces(ids, types, sequences, spans)
 
-    def _spans(self, text: str) -> list[Span]:
+    def spans(self, text: str) -> list[Span]:
+        """Where each token of a text is in it."""
+        parts = _RUN.split(text)
+        firsts = islice(accumulate(map(len, parts)), 0, None, 2)
+        places = map(self._places.__getitem__, parts[1::2])
+        return [
+            (first + start, first + end)
+            for first, found in zip(firsts, places, strict=False)
+            for start, end in found
+        ]
+
+    def _ids_of(self, text: str) -> list[int]:
+        words = text.translate(self._characters).split()
+        return [found for word in words for found in self._of(word)[0]]
+
+    def _places_of(self, text: str) -> list[Span]:
         normal = [self._characters[ord(character)] for character in text]
         origin = [place for place, piece in enumerate(normal) for _ in piece]
         line = "".join(normal)
@@ -211,6 +234,23 @@ def _lengths(lengths: list[int], room: int) -> list[int]:
     short = min(lengths)
     parts = [short, room - short] if 2 * short <= room else [room // 2, room - room // 2]
     return parts[::-1] if lengths[0] > lengths[1] else parts
+
+
+class _Remembered(dict[str, _T]):
+    """What was found for the runs of characters between blanks, most of which come again."""
+
+    def __init__(self, find: Callable[[str], _T]) -> None:
+        super().__init__()
+        self._find = find
+        self._characters = 0
+
+    def __missing__(self, text: str) -> _T:
+        if self._characters > _CACHED_TEXT:
+            self.clear()
+            self._characters = 0
+        self[text] = found = self._find(text)
+        self._characters += len(text)
+        return found
 
 
 class _Characters(dict[int, str]):
