@@ -277,13 +277,16 @@ class _MarkdownReader:
         else:
             children: list[Token] = []
             self._parser.inline.parse(content, self._parser, self._env, children)
-            for before, child in zip([None, *children], children, strict=False):
-                role = _ROLE.search(before.content) if before and before.type == "text" else None
-                if role and child.type == "code_inline":
+            named: re.Match[str] | None = None
+            for child in children:
+                role, named = named, None
+                if child.type == "text":
+                    # Searched for where the text ends so, which is rare.
+                    if child is not children[-1] and "}" in child.content[-2:]:
+                        named = _ROLE.search(child.content)
+                    inline.write(_ROLE.sub("", child.content) if named else child.content)
+                elif role and child.type == "code_inline":
                     _write_role(inline, role[1], child.content)
-                elif child.type == "text":
-                    following = child is not children[-1]
-                    inline.write(_ROLE.sub("", child.content) if following else child.content)
                 else:
                     _write_inline(inline, child)
         return inline.finish()
