@@ -29,6 +29,7 @@ from packwise.errors import MALFORMED, DataError
 from packwise.language.analyzer import terms
 from packwise.language.sentences import sentence_spans
 from packwise.models.base import Embedder, OnEmbedded, Vectors
+from packwise.models.onnx import spread
 from packwise.models.table import known_model
 from packwise.settings import data_folder
 from packwise.stores.base import DocumentSummary, Key, Match, Store, StoreInfo, WriteSummary
@@ -152,7 +153,7 @@ class _Measured:
         )
 
 
-def measure(store: Store, embedder: Embedder) -> Profile:
+def measure(store: Store, embedder: Embedder, threads: int = 1) -> Profile:
     """Measure a store; the profile of a store without enough sentences has no languages."""
     by_language: dict[str, list[DocumentSummary]] = {}
     for summary in store.documents():
@@ -163,7 +164,7 @@ def measure(store: Store, embedder: Embedder) -> Profile:
     scale = model.cosine_spread if model else None
     whole = _Measured()
     for lang in largest:
-        found = _measured(store, embedder, list(_probes(store, by_language[lang])))
+        found = _measured(store, embedder, list(_probes(store, by_language[lang])), threads)
         if len(found.best) >= FEWEST_PROBES:
             languages[lang] = found.profile(scale)
         whole.add(found)
@@ -217,22 +218,33 @@ def _probe(key: Key, passage: Passage) -> _Probe | None:
     return _Probe(key, passage, sentence, rest)
 
 
-def _measured(store: Store, embedder: Embedder, probes: Sequence[_Probe]) -> _Measured:
-    measured = _Measured()
+def _measured(
+    store: Store, embedder: Embedder, probes: Sequence[_Probe], threads: int
+) -> _Measured:
     if not probes:
-        return measured
+        return _Measured()
     left = embedder.embed_passages([probe.rest.indexed_text for probe in probes])
-    for probe, vector in zip(probes, left, strict=True):
-        question = embedder.embed_query(probe.sentence)
-        own = float(question @ vector)
-        better = _better(store, probe, own, store.vector_search(question, 2 * _FOUND))
-        measured.best.append(max(own, *better, 0.0))
-        measured.vector.append(_reciprocal_rank(own, better))
-        asked = list(dict.fromkeys(terms(probe.sentence, probe.passage.lang)))
-        own = _bm25(store, asked, probe)
-        better = _better(store, probe, own, store.keyword_search(asked, 2 * _FOUND))
-        measured.keyword.append(_reciprocal_rank(own, better))
-    return measured
+    found: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)] * len(probes)
+
+    def ask(at: int) -> None:
+        found[at] = _asked(store, embedder, probes[at], left[at])
+
+    spread(range(len(probes)), ask, min(threads, len(probes)))
+    return _Measured(*map(list, zip(*found, strict=True)))
+
+
+def _asked(
+    store: Store, embedder: Embedder, probe: _Probe, left: Vectors
+) -> tuple[float, float, float]:
+    """What one sentence shows: the reciprocal ranks of the legs, and the best cosine."""
+    question = embedder.embed_query(probe.sentence)
+    own = float(question @ left)
+    better = _better(store, probe, own, store.vector_search(question, 2 * _FOUND))
+    vector, best = _reciprocal_rank(own, better), max(own, *better, 0.0)
+    asked = list(dict.fromkeys(terms(probe.sentence, probe.passage.lang)))
+    own = _bm25(store, asked, probe)
+    better = _better(store, probe, own, store.keyword_search(asked, 2 * _FOUND))
+    return vector, _reciprocal_rank(own, better), best
 
 
 def _better(store: Store, probe: _Probe, own: float, matches: Sequence[Match]) -> list[float]:
@@ -320,7 +332,9 @@ class GaugedEmbedder:
         return float(np.interp(cosine, self._cosines, self._similarities))
 
 
-def update_profile(store: Store, embedder: Embedder, changes: WriteSummary) -> None:
+def update_profile(
+    store: Store, embedder: Embedder, changes: WriteSummary, threads: int = 1
+) -> None:
     """Measure a store after a build, if it has no profile or much of it has changed."""
     info = store.info()
     known = load_profile(info)
@@ -329,7 +343,7 @@ def update_profile(store: Store, embedder: Embedder, changes: WriteSummary) -> N
         if new:
             _save(info, replace(known, changed=known.changed + new))
         return
-    _save(info, measure(store, embedder))
+    _save(info, measure(store, embedder, threads))
 
 
 def copy_profile(origin: StoreInfo, copy: StoreInfo) -> None:
