@@ -9,7 +9,7 @@ the store, so their order, deadlines and Ctrl-C are as if one were done after th
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -60,7 +60,7 @@ class Stager:
         self._progress = progress
         self._extractor = extractor
         self._slice = _SMALLEST_SLICE
-        self._waiting: deque[tuple[Window, Mapping[str, Vectors]]] = deque()
+        self._waiting: list[tuple[Window, Mapping[str, Vectors]]] = []
         self._staged = Staged()
 
     def run(self, prepared: Iterable[PreparedItem]) -> Staged:
@@ -128,8 +128,8 @@ class Stager:
             yield keys, rows
 
     def _stage_waiting(self) -> None:
-        while self._waiting:
-            self._stage(*self._waiting.popleft())
+        if self._waiting:  # At most one window.
+            self._stage(*self._waiting.pop())
 
     def _stage(self, window: Window, vectors: Mapping[str, Vectors]) -> None:
         extracted = self._extracted(window)
