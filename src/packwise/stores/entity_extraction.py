@@ -8,6 +8,7 @@ that the store remembers, are all found again by the next commit.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -178,7 +179,7 @@ def update_entities(tables: EntityTables, before: Titles | None, added: Iterable
     aliases = AliasIndex(tables.titles())
     if before is None:
         tables.clear()
-        keys = sorted(tables.passage_keys())
+        keys = array("q", sorted(tables.passage_keys()))
     else:
         found = set(added)
         change = AliasChange(AliasIndex(before), aliases)
@@ -186,7 +187,7 @@ def update_entities(tables: EntityTables, before: Titles | None, added: Iterable
         if change.any_added:
             texts = tables.passage_texts()
             found.update(key for key, text in texts if key not in found and change.appears_in(text))
-        keys = sorted(found)
+        keys = array("q", sorted(found))
         tables.clear_passages(keys)
     tables.write(
         (

@@ -29,6 +29,9 @@ _FILES = {
 """The file of each array of a table, in the order of its fields, with its type."""
 
 _MOST_COUNTED = np.iinfo(np.uint16).max
+_COUNTED_AT_ONCE = 1 << 20
+"""Terms of passages that are held until they are counted. A dictionary of all terms would take
+ten times the memory of the vocabulary."""
 
 Rows = NDArray[np.int64]
 Terms = Iterable[tuple[int, Sequence[str]]]
@@ -119,7 +122,11 @@ class TermTableWriter:
         self._counts = counts
         self._ends = array("q")
         self._lengths = array("I")
-        self._frequencies: Counter[int] = Counter()
+        self._digests = array("Q")
+        self._vocabulary: tuple[NDArray[np.uint64], NDArray[np.uint32]] = (
+            np.empty(0, dtype="<u8"),
+            np.empty(0, dtype="<u4"),
+        )
 
     def add(self, terms: Sequence[str]) -> None:
         counted = Counter(terms)
@@ -131,20 +138,31 @@ class TermTableWriter:
         self._counts.write(struct.pack(f"<{len(digests)}H", *counts))
         self._ends.append((self._ends[-1] if self._ends else 0) + len(digests))
         self._lengths.append(len(terms))
-        self._frequencies.update(digests)
+        self._digests.extend(digests)
+        if len(self._digests) >= _COUNTED_AT_ONCE:
+            self._count()
 
     def table(self, hashes: bytes = b"", counts: bytes = b"") -> TermTable:
         """The table once all passages are in; it has the hashes and counts that are given."""
-        vocabulary = np.array(sorted(self._frequencies), dtype="<u8")
-        frequencies = [self._frequencies[int(digest)] for digest in vocabulary]
+        self._count()
         return TermTable(
             np.frombuffer(hashes, dtype="<u8"),
             np.frombuffer(counts, dtype="<u2"),
             np.array(self._ends, dtype="<i8"),
             np.array(self._lengths, dtype="<u4"),
-            vocabulary,
-            np.array(frequencies, dtype="<u4"),
+            *self._vocabulary,
         )
+
+    def _count(self) -> None:
+        """Count the terms that were added since."""
+        known, frequencies = self._vocabulary
+        found, counts = np.unique(np.frombuffer(self._digests, "<u8"), return_counts=True)
+        self._digests = array("Q")
+        every = np.union1d(known, found)
+        total = np.zeros(len(every), dtype="<u4")
+        total[np.searchsorted(every, known)] = frequencies
+        total[np.searchsorted(every, found)] += counts.astype("<u4")
+        self._vocabulary = every, total
 
 
 def count_of(vocabulary: NDArray[np.uint64], counts: NDArray[Any], term: str) -> int:

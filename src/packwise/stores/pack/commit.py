@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ def apply_plan(connection: sqlite3.Connection, plan: CommitPlan, embedder: int) 
     for name in plan.removed:
         _touch(connection, plan.stored[name])
         connection.execute("DELETE FROM documents WHERE key = ?", (plan.stored[name],))
-    added: list[int] = []
+    added = array("q")
     for name in plan.taken:
         added.extend(_take(connection, name, plan.stored.get(name), embedder))
     entities.relink("SELECT key FROM temp.written")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -114,8 +115,8 @@ class PackEntityTables:
     def document_titles(self) -> list[tuple[int, str]]:
         return self._connection.execute("SELECT key, title FROM documents ORDER BY id").fetchall()
 
-    def passage_keys(self) -> list[int]:
-        return [key for (key,) in self._connection.execute("SELECT key FROM passages")]
+    def passage_keys(self) -> Iterator[int]:
+        return (key for (key,) in self._connection.execute("SELECT key FROM passages"))
 
     def passage_texts(self) -> Iterator[tuple[int, str]]:
         return self._connection.execute("SELECT key, text FROM passages")
@@ -169,7 +170,7 @@ class PackEntityTables:
         self, findings: Iterator[tuple[int, PassageFindings]], aliases: Sequence[AliasRow] | None
     ) -> None:
         """As in ``EntityTables``; without aliases they stay as they are."""
-        written: list[int] = []
+        written = array("q")
         known: dict[str, int] = {}
         for key, found in findings:
             if len(known) > _MOST_KNOWN:
@@ -275,6 +276,8 @@ class PackEntityTables:
             self._connection.execute(f"{_CHANGED} {entities}", values)
 
     def _changed_by(self, passages: Sequence[int]) -> None:
+        if self._scope != _SCOPE:
+            return
         for batch in batches(passages):
             self._connection.execute(
                 "INSERT OR IGNORE INTO temp.changed_documents"
