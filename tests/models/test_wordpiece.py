@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from packwise.errors import ModelError
+from packwise.models import wordpiece
 from packwise.models.onnx import load_tokenizer
 from packwise.models.wordpiece import WordPiece, is_wordpiece
 
@@ -103,6 +104,16 @@ def test_any_text_gives_the_tokens_of_the_library(both):
         _equal(own, library, text)
 
     equal()
+
+
+def test_tokens_are_the_same_however_few_are_remembered(both, monkeypatch):
+    own, library = both
+    monkeypatch.setattr(wordpiece, "_CACHED_TEXT", 20)
+    text = " ".join(f"Barge{n}, {word} {n % 5}!" for n, word in enumerate(AWKWARD * 4))
+    for _ in range(2):
+        _equal(own, library, text)
+        assert own.spans(text) == library.encode(text, add_special_tokens=False).offsets
+        assert all(len(known) < 60 for known in (own._ids, own._places))
 
 
 @pytest.mark.parametrize("limit", [5, 8, 9, 64])

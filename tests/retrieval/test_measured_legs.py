@@ -75,6 +75,13 @@ def test_a_build_leaves_a_profile_beside_the_manifest(pack):
     assert profile.gate == ()
 
 
+def test_a_profile_does_not_depend_on_how_many_threads_measure(pack):
+    with packwise.open(pack) as library:
+        alone, together = (measure(library.store, library.embedder, n) for n in (1, 3))
+    assert alone.languages
+    assert together == alone
+
+
 def test_an_embedder_that_cannot_read_the_documents_loses_its_weight(pack):
     with packwise.open(pack) as library:
         seeing = measure(library.store, library.embedder).legs("")

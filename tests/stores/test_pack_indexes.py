@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,11 +19,13 @@ from packwise.candidates import Filter
 from packwise.documents import content_hash
 from packwise.language import analyzer as words
 from packwise.language.analyzer import terms
+from packwise.stores import term_table
 from packwise.stores.keyword_index import folder_of_links
 from packwise.stores.pack import index as pack_index
 from packwise.stores.pack import index_writer
 from packwise.stores.pack.store import create_or_open_pack, open_pack
 from packwise.stores.pack.validation import validate
+from packwise.stores.term_table import TermTable
 from read_only import read_only
 
 NOTES = [make(f"note-{i:03}", f"Note number {i} on topic {i % 7}.") for i in range(60)]
@@ -432,3 +435,16 @@ def test_a_build_of_a_graph_holds_no_copy_of_the_vectors(tmp_path):
         copied.add(keys, flat[at : at + 1024], threads=1)
     copied.save(str(tmp_path / "copied"))
     assert (tmp_path / "copied").read_bytes() == (tmp_path / "vectors.usearch").read_bytes()
+
+
+def test_the_vocabulary_does_not_depend_on_how_many_terms_are_counted_at_once(monkeypatch):
+    passages = [(n, [f"word{n * i % 11}" for i in range(n % 7 + 1)]) for n in range(40)]
+    whole = TermTable.of(passages)
+    monkeypatch.setattr(term_table, "_COUNTED_AT_ONCE", 9)
+    parts = TermTable.of(passages)
+    held = Counter(term for _, of_passage in passages for term in set(of_passage))
+    assert {term: whole.frequency(term) for term in held} == dict(held)
+    for name in ("hashes", "counts", "ends", "lengths", "vocabulary", "frequencies"):
+        ours, others = getattr(whole, name), getattr(parts, name)
+        assert ours.dtype == others.dtype
+        assert ours.tolist() == others.tolist()

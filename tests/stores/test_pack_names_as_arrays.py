@@ -1,5 +1,6 @@
 """A pack's arrays of names lead rank to the same passages, by the same paths, as its tables."""
 
+import numpy as np
 import pytest
 import rank_flow_oracle
 from hypothesis import HealthCheck, given, settings
@@ -12,6 +13,7 @@ from packwise.retrieval.fusion import PassageScorer, Weights
 from packwise.retrieval.graph import spread
 from packwise.stores import bm25
 from packwise.stores.name_graph import KnowledgeGraph
+from packwise.stores.pack import names as pack_names
 from packwise.stores.pack.store import create_or_open_pack, open_pack
 
 PEOPLE = ["Raoul Walsh", "Miriam Cooper", "Xenia Markov", "Ada Lovelace", "Émile Zola"]
@@ -127,3 +129,28 @@ def test_graph_ranking_reads_no_table(tmp_path, monkeypatch):
             lambda _: pytest.fail("graph ranking asked the database"),
         )
         assert next(flows(store, "Who painted the Red Mill?", Filter())).named == ("red mill",)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 9)), max_size=60, unique=True).map(
+    sorted
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(PAIRS, st.integers(1, 7), st.sampled_from([3, 1 << 33]))
+def test_mentions_are_listed_by_passage_and_by_entity_however_many_are_read_at_once(
+    monkeypatch, pairs, at_once, step
+):
+    monkeypatch.setattr(pack_names, "_PAIRS", at_once)
+    passages, entities = np.arange(13) * step, np.arange(10) * step
+    found = pack_names._mentions([(p * step, e * step) for p, e in pairs], passages, entities)
+
+    def lists(values, ends):
+        return [part.tolist() for part in np.split(values, ends)[:-1]]
+
+    assert lists(found.entities, found.entities_ends) == [
+        [e * step for p, e in pairs if p == passage] for passage in range(13)
+    ]
+    assert lists(found.passages, found.passages_ends) == [
+        [p for p, e in pairs if e == entity] for entity in range(10)
+    ]
