@@ -113,7 +113,7 @@ def test_tokens_are_the_same_however_few_are_remembered(both, monkeypatch):
     for _ in range(2):
         _equal(own, library, text)
         assert own.spans(text) == library.encode(text, add_special_tokens=False).offsets
-        assert all(len(known) < 60 for known in (own._ids, own._places))
+        assert all(1 < len(known) < 60 for known in (own._ids, own._places))
 
 
 @pytest.mark.parametrize("limit", [5, 8, 9, 64])
