@@ -1,10 +1,9 @@
 """While one window of documents is embedded, the next is read and the last is staged."""
 
-import gc
 import hashlib
 import threading
 import time
-from contextlib import closing, nullcontext
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -201,27 +200,6 @@ def test_the_computing_of_other_threads_does_not_count_for_a_deadline():
     finally:
         stop.set()
         thread.join()
-
-
-@pytest.mark.parametrize("at", [-1, 40])
-def test_python_looks_for_cycles_as_before_once_a_build_has_ended(tmp_path, events, at):
-    before = gc.get_threshold()
-    during = []
-
-    class Looked(Watched):
-        def embed(self, texts, done, meanwhile):
-            during.append(gc.get_threshold()[0])
-            return super().embed(texts, done, meanwhile)
-
-    def start(embedder, settings):
-        return Looked(embedder, settings, events, RuntimeError("the source broke"), at)
-
-    with nullcontext() if at < 0 else pytest.raises(RuntimeError):
-        build_pack(
-            list(rows()), tmp_path / "pack", embedder=ThreadedEmbedder(), start_workers=start
-        )
-    assert during[0] > before[0]
-    assert gc.get_threshold() == before
 
 
 def test_the_pack_does_not_depend_on_how_much_is_read_ahead(tmp_path, events, monkeypatch):

@@ -7,11 +7,10 @@ again. Readers see the old content until the commit.
 
 from __future__ import annotations
 
-import gc
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +35,6 @@ from packwise.stores.locate import create_or_open_store
 
 if TYPE_CHECKING:
     from packwise.packs.extraction import ClaudeExtractor, Estimate, ExtractionReport
-
-_NEW_OBJECTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,36 +101,23 @@ def build_pack(
     known = earlier if add or dry_run else _sources_before(str(out))
     places = given if isinstance(given, list) else []
     reading = [covering(place, earlier) or place for place in places]
-    with _seldom_collecting():
-        report = builder.run(
-            reading if isinstance(given, list) else [given],
-            str(out),
-            str(embedder) if isinstance(embedder, Path) else embedder,
-            start_workers,
-            force=force,
-            reembed=reembed,
-            dry_run=dry_run,
-            add_to=earlier if add else None,
-            confirm_removal=confirm_removal,
-            # If this process is killed after its commit, `packwise update` knows both the old
-            # sources and the new ones, and removes nothing.
-            before_commit=lambda: remember(str(out), [*known, *reading]),
-        )
+    report = builder.run(
+        reading if isinstance(given, list) else [given],
+        str(out),
+        str(embedder) if isinstance(embedder, Path) else embedder,
+        start_workers,
+        force=force,
+        reembed=reembed,
+        dry_run=dry_run,
+        add_to=earlier if add else None,
+        confirm_removal=confirm_removal,
+        # If this process is killed after its commit, `packwise update` knows both the old sources
+        # and the new ones, and removes nothing.
+        before_commit=lambda: remember(str(out), [*known, *reading]),
+    )
     if not dry_run:
         remember(str(out), [*earlier, *reading])
     return report
-
-
-@contextmanager
-def _seldom_collecting() -> Generator[None]:
-    """Let Python look for cycles less often than after every few hundred new objects: a build
-    makes millions of objects and few cycles, and looking takes a twelfth of its time."""
-    usual = gc.get_threshold()
-    gc.set_threshold(max(usual[0], _NEW_OBJECTS) if usual[0] else 0, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
 
 
 def _sources_before(out: str) -> list[str]:
