@@ -67,7 +67,7 @@ class BuildWorkers(Protocol):
 class LocalWorkers:
     """Parses and chunks one document at a time, and embeds on all cores the settings allow."""
 
-    window = 128
+    window = 256
 
     def __init__(self, embedder: Embedder, settings: Settings) -> None:
         self.embedder = embedder
