@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from packwise.documents import Passage
 from packwise.language.analyzer import fold
@@ -128,11 +129,15 @@ def passage_names(passage: Passage, aliases: KeyMatcher | None = None) -> list[N
     if aliases is not None:
         found += aliases.mentions(passage.text)
     if passage.header:
-        found += [
-            replace(name, start=-1, end=-1) for name in names_in(passage.header, passage.lang)
-        ]
+        found += _names_in_heading(passage.header, passage.lang)
     for name in found:
         known = by_key.get(name.key)
         if known is None or (name.sure and not known.sure):
             by_key[name.key] = name
     return list(by_key.values())
+
+
+@lru_cache(maxsize=64)
+def _names_in_heading(heading: str, lang: str) -> tuple[Name, ...]:
+    """The names in a heading, which the passages of a section have in common."""
+    return tuple(replace(name, start=-1, end=-1) for name in names_in(heading, lang))
