@@ -1,6 +1,7 @@
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from packwise.errors import UsageError
@@ -73,3 +74,13 @@ def test_a_raw_half_of_bge_is_off_topic_on_the_scale():
     knots = find_model("bge-small-en-v1.5").gate_map
     assert on_gate_scale(0.5, knots) < 0.3
     assert on_gate_scale(0.68, knots) > 0.5
+
+
+@pytest.mark.parametrize("knots", [((0.3, 0.1), (0.5, 0.5), (0.9, 0.95)), ((0.4, 0.6),)])
+def test_a_cosine_between_knots_is_interpolated_as_by_numpy(knots):
+    of_models = [model.gate_map for model in MODELS if model.gate_map]
+    for places in (knots, *of_models):
+        xs, ys = zip(*places, strict=True)
+        for cosine in (*xs, *(i / 997 - 0.1 for i in range(1200))):
+            expected = float(np.clip(np.interp(cosine, xs, ys), 0.0, 1.0))
+            assert on_gate_scale(cosine, places) == pytest.approx(expected, abs=1e-15)

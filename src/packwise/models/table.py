@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 from packwise.errors import UsageError
@@ -361,6 +362,7 @@ def known_model(name: str, kind: ModelKind | None = None) -> ModelSpec | None:
     return None
 
 
+@cache
 def languages_read(name: str) -> tuple[str, ...]:
     """The languages that a model of the table reads; empty if that is not known."""
     wanted = name.strip().lower()
