@@ -13,6 +13,7 @@ from packwise.errors import ModelError
 from packwise.models.embedder import StaticEmbedder
 from packwise.models.locate import LocatedModel
 from packwise.models.table import Carrier, Hub, ModelBuild, ModelFile, ModelSpec, find_model
+from packwise.packs.workers import LocalWorkers
 
 WORDS = ["[PAD]", "[UNK]", "tea", "coffee", "pot", "##s"]
 TABLE = np.random.default_rng(5).normal(size=(len(WORDS), 8)).astype("<f4")
@@ -119,3 +120,14 @@ def test_vectors_of_another_width_are_refused(tmp_path):
 
 def test_the_table_has_a_static_model():
     assert find_model("minishlab/potion-base-8M").pooling == "static"
+
+
+def test_texts_are_reported_some_hundreds_at_a_time(tmp_path):
+    embedder = StaticEmbedder(_write(tmp_path))
+    reported = []
+    texts = [("tea", "coffee", "tea pot", "pots")[n % 4] for n in range(600)]
+    vectors = embedder.embed_passages(texts, reported.append)
+    assert sum(reported) == 600
+    assert reported[0] >= LocalWorkers.window, "a build's window is not interrupted"
+    assert len(reported) > 1
+    assert all((vectors[n] == embedder.embed_query(texts[n])).all() for n in range(600))

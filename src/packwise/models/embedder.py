@@ -34,6 +34,9 @@ from packwise.settings import Settings
 RECIPE = 1
 """The version of how text becomes a vector, beyond the row of the model table."""
 
+_REPORTED_AT_ONCE = 256
+"""Texts after which a static embedder, which takes some milliseconds for them, reports them."""
+
 
 def load_embedder(
     name: str | Path, settings: Settings | None = None, *, folder: Path | None = None
@@ -214,10 +217,12 @@ class StaticEmbedder(_LocalEmbedder):
 
     def embed_passages(self, texts: Sequence[str], progress: OnEmbedded | None = None) -> Vectors:
         vectors = np.empty((len(texts), self.dim), dtype=np.float32)
-        for i, text in enumerate(texts):
-            vectors[i] = self._embed(self._model.passage_prefix + text)
+        for start in range(0, len(texts), _REPORTED_AT_ONCE):
+            some = texts[start : start + _REPORTED_AT_ONCE]
+            for i, text in enumerate(some, start):
+                vectors[i] = self._embed(self._model.passage_prefix + text)
             if progress is not None:
-                progress(1)
+                progress(len(some))
         return vectors
 
     def _embed(self, text: str) -> Vectors:
